@@ -22,7 +22,7 @@ from leasehold.core.job import NewJob
 from leasehold.core.outcome import Completed
 from leasehold.core.partitions import home_of
 from leasehold.core.shape import PLAIN, Shape
-from leasehold.core.steps import Invoke, Steps
+from leasehold.core.steps import Command, Invoke, Steps
 from leasehold.engines.native.cluster import NativeClusterEngine
 from leasehold.redis.drivers import blocking_driver
 from leasehold.redis.embedded.binary import find_server
@@ -65,14 +65,17 @@ def _cpu(info: str) -> float:
     return float(fields["used_cpu_user"]) + float(fields["used_cpu_sys"])
 
 
-def counting(steps: Steps[T], claims: Counter[bool]) -> Steps[T]:
-    """Run an operation, and count its claims by whether they found a job."""
+def counting(steps: Steps[T], calls: Counter[str]) -> Steps[T]:
+    """Run an operation, and count its calls: claims, those that found nothing, and those about the post."""
     try:
         call = next(steps)
         while True:
             reply = yield call
             if isinstance(call, Invoke) and call.script.name == "claim":
-                claims[bool(reply[1])] += 1
+                calls["claim"] += 1
+                calls["empty"] += not reply[1]
+            elif isinstance(call, Command) or (isinstance(call, Invoke) and call.script.name == "post"):
+                calls["post"] += 1
             call = steps.send(reply)
     except StopIteration as stop:
         answer: T = stop.value
@@ -85,27 +88,28 @@ def engine(partitions: int) -> NativeClusterEngine:
     return made
 
 
-def measure(cluster: Cluster, partitions: int, lanes: int, asked: argparse.Namespace) -> tuple[Cost, Cost, float]:
-    """Enqueue and drain. Return the costs of both, and the share of the claims that found nothing."""
+def measure(
+    cluster: Cluster, partitions: int, lanes: int, asked: argparse.Namespace
+) -> tuple[Cost, Cost, Counter[str]]:
+    """Enqueue and drain. Return the costs of both, and how many calls there were of each kind."""
     cluster.flush()
     draw = random.Random(1)  # noqa: S311
     with closing(blocking_driver(cluster.url)) as driver:
-        producer, meter = engine(partitions), Meter(cluster.masters)
+        producer, meter, calls = engine(partitions), Meter(cluster.masters), Counter[str]()
         for start in range(0, asked.jobs, CHUNK):
             shapes = [Shape(lane=f"lane-{draw.randrange(lanes)}") if lanes else PLAIN for _ in range(CHUNK)]
-            driver.run(
-                producer.enqueue([NewJob(QUEUE, f"{start + n}", b"x", shape=one) for n, one in enumerate(shapes)])
-            )
-        added, meter, claims, done = meter.cost(asked.jobs), Meter(cluster.masters), Counter[bool](), 0
+            jobs = [NewJob(QUEUE, f"{start + n}", b"x", shape=one) for n, one in enumerate(shapes)]
+            driver.run(counting(producer.enqueue(jobs), calls))
+        added, meter, done = meter.cost(asked.jobs), Meter(cluster.masters), 0
         workers = [engine(partitions) for _ in range(asked.workers)]
         while done < asked.jobs:
             for number, worker in enumerate(workers):
                 steps = worker.lease(f"w{number}", [QUEUE], BATCH, of_lane={QUEUE: BATCH} if lanes else None)
-                leases = driver.run(counting(steps, claims)).leases
-                driver.run(worker.settle([(lease, Completed()) for lease in leases]))
+                leases = driver.run(counting(steps, calls)).leases
+                driver.run(counting(worker.settle([(lease, Completed()) for lease in leases]), calls))
                 done += len(leases)
         drained = meter.cost(asked.jobs)
-    return added, drained, claims[False] / claims.total()
+    return added, drained, calls
 
 
 def skew(lanes: int, partitions: int) -> float:
@@ -121,15 +125,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8)
     asked = parser.parse_args()
     asked.jobs -= asked.jobs % CHUNK
-    print("| masters | partitions | jobs | enqueue: all, busiest µs | claim and end: all, busiest µs | empty claims |")
-    print("|---:|---:|---|---:|---:|---:|")
+    costs = "enqueue: all, busiest µs | claim and end: all, busiest µs"
+    print(f"| masters | partitions | jobs | {costs} | empty claims | calls about the post, a job |")
+    print("|---:|---:|---|---:|---:|---:|---:|")
     for masters in map(int, asked.masters.split(",")):
         with Cluster(find_server(), masters=masters) as cluster:
             for partitions, lanes in ((1, 0), (16, 0), (1, 1_000), (16, 1_000)):
-                added, drained, empty = measure(cluster, partitions, lanes, asked)
+                added, drained, calls = measure(cluster, partitions, lanes, asked)
                 kind = f"in {lanes:,} lanes" if lanes else "plain"
                 costs = " | ".join(f"{cost.all_us:.1f}, {cost.busiest_us:.1f}" for cost in (added, drained))
-                print(f"| {masters} | {partitions} | {kind} | {costs} | {empty:.1%} |", flush=True)
+                empty, posts = calls["empty"] / calls["claim"], calls["post"] / asked.jobs
+                print(f"| {masters} | {partitions} | {kind} | {costs} | {empty:.1%} | {posts:.3f} |", flush=True)
     print("\n| lanes | 16 partitions: fullest to mean | 64 | 256 |\n|---:|---:|---:|---:|")
     for lanes in (10_000, 1_000_000):
         print(f"| {lanes:,} | " + " | ".join(f"{skew(lanes, partitions):.3f}" for partitions in (16, 64, 256)) + " |")
