@@ -167,12 +167,14 @@ class Transfer:
         return durable.answer
 
     def _close_lanes(self) -> None:
-        """Close the lanes at the destination of which jobs are still held at the source."""
+        """Close the lanes at the destination of which jobs are still held at the source, or have returned meanwhile."""
         source, target = self._source, self._target
-        held = [view.name for view in self._lanes(source, LaneState.BUSY)]
+        # A job that returns to its line, or starts again, between two lists is in the next one.
+        states = (LaneState.BUSY, LaneState.BLOCKED, LaneState.READY, LaneState.BUSY)
+        held = [view.name for state in states for view in self._lanes(source, state)]
         held += [view.name for view in self._lanes(source, LaneState.PARKED) if view.busy or view.waiting]
         held += source.run(source.transfer.remains(source.queue, ())).followed
-        for names in _pages(held):
+        for names in _pages(list(dict.fromkeys(held))):
             target.run(target.transfer.close_lanes(target.queue, names))
 
     def _open_lanes(self) -> None:

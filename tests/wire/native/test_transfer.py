@@ -16,7 +16,7 @@ from leasehold.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
 from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
-from leasehold.core.steps import Steps
+from leasehold.core.steps import Invoke, Steps
 from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.support.world import BOOM, World
@@ -103,7 +103,7 @@ def busy_queue(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("k", range(1, 22))
+@pytest.mark.parametrize("k", range(1, 25))
 def test_it_may_be_killed_between_any_two_calls(world: World, k: int, after: bool) -> None:
     ids = busy_queue(world)
     pause_there(world)
@@ -164,6 +164,25 @@ def test_a_lane_with_only_a_held_job_waits_as_well(world: World) -> None:
     world.finish(held)
     assert move(world, first=False).is_over
     assert drained(world) == ["x2"]
+
+
+def test_a_lane_waits_for_a_job_that_returns_before_the_lane_is_closed(world: World) -> None:
+    world.put_in("x", "x1")
+    held = [world.take_one()]
+    pause_there(world)
+    world.put_in("x", "x2", queue=THERE)
+
+    def cut(number: int, call: object, send: Any) -> object:
+        if held and isinstance(call, Invoke) and call.script == world.engine.scripts["lanes"]:
+            world.settle(held.pop(), Retried(BOOM))
+        return send(call)
+
+    session = Session("s")
+    sides(world, lambda steps: step(steps, session, send_with(world.driver), cut)).run(first=True)
+    assert not held
+    assert drained(world) == []
+    assert move(world, first=False).is_over
+    assert drained(world) == ["x1", "x2"]
 
 
 def test_blocked_and_parked_lanes_stay_so(world: World) -> None:
