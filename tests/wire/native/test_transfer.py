@@ -18,7 +18,7 @@ from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from leasehold.core.steps import Invoke, Steps
 from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
-from tests.support.stepping import Crashed, Session, send_with, step
+from tests.support.stepping import Crashed, Session, send_with, step, stop_after
 from tests.support.world import BOOM, World
 
 THERE = "there"
@@ -183,6 +183,25 @@ def test_a_lane_waits_for_a_job_that_returns_before_the_lane_is_closed(world: Wo
     assert drained(world) == []
     assert move(world, first=False).is_over
     assert drained(world) == ["x1", "x2"]
+
+
+def test_a_lane_on_hold_moves_with_its_jobs(world: World) -> None:
+    """Who cancelled its jobs was killed after the first call."""
+    ids = [f"x{n:04}" for n in range(400)]
+    world.put_in("x", *ids)
+    stop_after(1, world.engine.cancel_all("q", "x"), world.driver)
+    waiting = world.counts()["ready"]
+    assert waiting
+    assert move(world).is_over
+    assert world.counts() == {}
+    assert drained(world) == ids[-waiting:]
+
+
+def test_a_turn_of_a_lane_without_jobs_ends_no_migration(world: World) -> None:
+    world.put_in("x", "x1")
+    world.command("LPUSH", world.key("turns"), "gone")
+    assert move(world).jobs == 1
+    assert drained(world) == ["x1"]
 
 
 def test_blocked_and_parked_lanes_stay_so(world: World) -> None:

@@ -90,6 +90,11 @@ end
 
 local function take_lane(lane)
   local full
+  if call('EXISTS', key('lane:' .. lane)) == 0 then
+    -- Another program has emptied it: it would be found without end.
+    turns.remove(lane)
+    return true
+  end
   lanes.change(lane, false, function(counts)
     repeat
       local removed

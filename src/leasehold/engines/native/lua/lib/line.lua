@@ -65,10 +65,13 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes at a gate, parked and busy lanes, page by page, from
--- where the last call stopped: `<hash> <cursor>`. Answers the lanes and where to continue; '' at the end.
+-- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes on hold, at a gate, parked and busy lanes, page by
+-- page, from where the last call stopped: `<hash> <cursor>`. Answers the lanes and where to continue; '' at the end.
 local function some_lanes(from, count)
   local found = turns.in_turn(count)
+  for _, lane in ipairs(#found == 0 and call('ZRANGE', key('holds'), 0, @PAGE_MAX@ - 1) or {}) do
+    if call('EXISTS', key('lane:' .. lane)) == 1 then found[#found + 1] = lane end
+  end
   if #found > 0 then return found, from end
   local place, cursor = string.match(from, '^(%a+) (%d+)$')
   local hashes = { 'gated', 'parked', 'lanes' }
