@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from leasehold.core.outcome import Failed, Retried
 from leasehold.core.partitions import home_of, place_of
 from leasehold.core.shape import CancelAnswer, LaneState, Shape, UniqueRule
 from leasehold.engines.native import NativeEngine
+from leasehold.engines.native.partitions import Turns
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
@@ -342,3 +344,42 @@ def test_a_partition_that_redis_refuses_leaves_the_others(world: World) -> None:
         world.finish(*leased.leases)
     assert set(taken) == kept
     assert [(one.queue, one.partition) for one in refused] == [("q", 2)]
+
+
+def test_the_end_of_a_job_is_told_on_the_channel_of_its_queue(world: World) -> None:
+    world.put(*ids(12))
+    leases = world.take(12)
+    assert len({lease.partition for lease in leases}) > 1
+    for lease in leases:
+        id = lease.record.id
+        world.run(world.engine.result("q", id))  # from now on its end is published
+        with world.driver.subscribe(world.engine.result_channel("q", id)) as messages:
+            world.finish(lease)
+            assert messages.get(5.0) is not None
+
+
+def test_threads_that_lease_by_hand_share_what_is_known() -> None:
+    turns, failures = Turns(64), list[Exception]()
+
+    def work() -> None:
+        try:
+            for number in range(300):
+                for partition in turns.order(None):
+                    turns.learn(partition, partition % 2, partition % 3 or None)
+                turns.note(number % 64)
+                turns.to_post()
+                turns.next_ms()
+        except Exception as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []

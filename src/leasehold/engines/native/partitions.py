@@ -28,6 +28,8 @@ REFUSED_MS: Final = 1_000
 class Turns:
     """The partitions of one queue, as one worker knows them. Times are seconds of the monotonic clock.
 
+    Threads that lease by hand share it, so each look goes over a copy, and may miss what another thread changes.
+
     waiting: how many jobs the last claim left, where it left any; 1 where that is unknown.
     due: when a job may become ready there without a message.
     """
@@ -81,14 +83,15 @@ class Turns:
         now = self.clock()
         for partition, at in list(self.due.items()):
             if at <= now:
-                del self.due[partition]
+                self.due.pop(partition, None)
                 self.note(partition)
         if posted is not None:
             self.note(posted)
         self._noted.clear()
-        ready = [one for one in self.waiting if one != posted and self._refused.get(one, 0.0) <= now]
+        waiting = self.waiting.copy()
+        ready = [one for one in waiting if one != posted and self._refused.get(one, 0.0) <= now]
         random.shuffle(ready)
-        if len(ready) > 1 and self.waiting[ready[1]] > self.waiting[ready[0]]:
+        if len(ready) > 1 and waiting[ready[1]] > waiting[ready[0]]:
             ready[0], ready[1] = ready[1], ready[0]
         return ready if posted is None else [posted, *ready]
 
@@ -116,19 +119,21 @@ class Turns:
     def to_post(self) -> int | None:
         """The partition to name on the post by a worker that takes no more: one that it leaves to others."""
         now = self.clock()
-        late = [one for one in self.waiting if now - self._posted.get(one, 0.0) >= POST_MS / limits.SECOND]
+        waiting = self.waiting.copy()
+        late = [one for one in waiting if now - self._posted.get(one, 0.0) >= POST_MS / limits.SECOND]
         if not late:
             return None
-        chosen = max(late, key=lambda one: self.waiting[one])
+        chosen = max(late, key=waiting.__getitem__)
         self._posted[chosen] = now
         return chosen
 
     def next_ms(self) -> int | None:
         """How long until a claim may bring something without a message; None: unknown."""
         now = self.clock()
-        if any(self._refused.get(one, 0.0) <= now for one in self.waiting):
+        free = [self._refused.get(one, 0.0) for one in self.waiting.copy()]
+        if any(at <= now for at in free):
             return 0
-        times = [*self.due.values(), *(self._refused[one] for one in self.waiting)]
+        times = [*self.due.values(), *free]
         return max(1, int((min(times) - now) * limits.SECOND)) if times else None
 
     def beats(self, held: Collection[int]) -> list[int]:
