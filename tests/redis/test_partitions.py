@@ -103,6 +103,15 @@ def test_a_queue_that_was_used_without_partitions_gets_none(world: World) -> Non
     assert world.drain() == ["a", "b"]
 
 
+def test_a_number_that_redis_has_lost_is_that_of_the_processes(world: World) -> None:
+    world.put("a")
+    world.command("FLUSHALL")
+    World(world.entry, world.server, world.driver).put("b")  # a process that does not declare it is the first
+    world.engine._known = {queue: (number, 0.0) for queue, (number, _) in world.engine._known.items()}  # time passes
+    world.put("c")
+    assert sorted(take_all(other(world))) == ["b", "c"]
+
+
 def test_a_job_is_found_by_its_id_wherever_it_is(world: World) -> None:
     names = dict(zip(ids(12), LANES, strict=True))
     for id, lane in names.items():

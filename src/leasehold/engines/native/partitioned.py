@@ -71,12 +71,14 @@ class PartitionedEngine(PartitionedInspector):
             return known  # the node of the namespace is away, that of the queue may not be
 
     def _ask_partitions(self, queue: str, keep_ms: str = "") -> Steps[int]:
-        now, asked = time.monotonic(), (as_bytes(queue), str(self.wanted_partitions.get(queue, 1)), keep_ms)
+        now, (known, _) = time.monotonic(), self._known.get(queue, (1, 0.0))
+        wanted = known if known > 1 else self.wanted_partitions.get(queue, 1)
+        asked = (as_bytes(queue), str(wanted), keep_ms, int(known > 1))
         stored: bytes = yield Invoke(self.scripts["partitions"], (self.shared(),), asked)
-        number, wanted = int(stored or 1), self.wanted_partitions.get(queue)
-        if wanted not in (None, number) and queue not in self._differ:
+        number, in_code = int(stored or 1), self.wanted_partitions.get(queue)
+        if in_code not in (None, number) and queue not in self._differ:
             self._differ.add(queue)
-            log_line(_log, "partitions_differ", None, {"queue": queue, "code": wanted, "redis": number})
+            log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": number})
         self._known[queue] = number, now + KNOWN_S
         return number
 

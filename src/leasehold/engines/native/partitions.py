@@ -44,6 +44,8 @@ class Turns:
     """The partitions in which a job may have become ready since the last claim began."""
     _posted: dict[int, float] = field(default_factory=dict)
     _refused: dict[int, float] = field(default_factory=dict)
+    _taken: int | None = None
+    """The partition that was taken from the post, until it is claimed from."""
     _looked_at: float = 0.0
     _around_at: float = 0.0
     _beat: int = 0
@@ -87,6 +89,7 @@ class Turns:
                 self.note(partition)
         if posted is not None:
             self.note(posted)
+            self._taken = posted
         self._noted.clear()
         waiting = self.waiting.copy()
         ready = [one for one in waiting if one != posted and self._refused.get(one, 0.0) <= now]
@@ -99,6 +102,8 @@ class Turns:
         """What a claim answered: how many jobs it left, and how long until another may be due."""
         now = self.clock()
         self._refused.pop(partition, None)
+        if partition == self._taken:
+            self._taken = None
         if left > 0 or next_ms == 0 or partition in self._noted:
             self.waiting[partition] = max(1, left)
         else:
@@ -118,6 +123,9 @@ class Turns:
 
     def to_post(self) -> int | None:
         """The partition to name on the post by a worker that takes no more: one that it leaves to others."""
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            return taken
         now = self.clock()
         waiting = self.waiting.copy()
         late = [one for one in waiting if now - self._posted.get(one, 0.0) >= POST_MS / limits.SECOND]
