@@ -84,5 +84,5 @@ in_lanes = st.builds(
 on_levels = st.builds(Shape, priority=st.sampled_from([-5, 0, 5]), unique=own_rules, persistent=persistence)
 plain_lanes = st.builds(Shape, lane=lanes)
 shapes = st.one_of(st.just(PLAIN), plain_lanes, in_lanes, in_lanes, on_levels)
-UNNUMBERED: Final = frozenset({"heartbeat", "maintain", "progress", "register"})
+UNNUMBERED: Final = frozenset({"heartbeat", "maintain", "progress", "register", "partitions"})
 """Scripts that may run twice: all others answer a copy of a call as they answered the call."""
