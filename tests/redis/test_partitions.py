@@ -281,6 +281,15 @@ def test_heartbeats_keep_and_find_leases_of_all_partitions(world: World) -> None
     assert world.counts()["ready"] == 11
 
 
+def test_a_heartbeat_of_few_partitions_names_the_queue(world: World) -> None:
+    there = World(world.entry, world.server, world.driver)
+    there.engine.want_partitions("two", 2)
+    there.put(*ids(8), queue="two")
+    held = [lease for lease in there.take(8, queues=("two",)) if lease.partition == 1]
+    there.run(there.engine.configure("two", paused=True))
+    assert {name for _ in range(4) for name in there.beat("w", held, ("two",)).paused} == {"two"}
+
+
 def test_jobs_of_a_dead_worker_come_back_from_all_partitions(world: World) -> None:
     world.put(*ids(12))
     assert len(world.take(12, "dead")) == 12

@@ -274,7 +274,7 @@ class PartitionedEngine(PartitionedInspector):
                 turns = self._turns_of(queue, max([partitions, *(one + 1 for one in held)]))
                 places += [place_of(queue, partition) for partition in turns.beats(held)]
         reply = yield from super().heartbeat(worker, places, leases)
-        if len(places) == len(queues):
+        if places == list(queues):
             return reply
         orphaned = tuple(map(_of_queue, reply.orphaned))
         cancelled = tuple(replace(one, ref=_ref_of_queue(one.ref)) for one in reply.cancelled)
