@@ -6,7 +6,6 @@ It is written once, as coroutines. The links of the blocking driver block instea
 from __future__ import annotations
 
 import math
-import os
 import random
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from leasehold.core import limits
 from leasehold.core.backoff import RetryBudget
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured, Unreachable
+from leasehold.core.forks import HomeProcess
 from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
@@ -87,7 +87,7 @@ class Retrying(Generic[L]):
         # Lists whose pop and append are atomic, so threads share them without a lock.
         self._idle: list[L] = []
         self._sessions = Sessions()
-        self._pid = os.getpid()
+        self._home = HomeProcess()
         self._closed = False
         self.liveness = 0.0
         """The monotonic time of the last good reply; 0.0 before the first."""
@@ -255,8 +255,8 @@ class Retrying(Generic[L]):
         To close a connection in a child closes the child's copy only. Sessions must not be shared: parent and child
         would draw the same numbers and get each other's replies.
         """
-        if os.getpid() != self._pid:
-            self._pid = os.getpid()
+        if self._home.is_left:
+            self._home.move()
             self._connector.forked()
             self._availability.forked()
         self._idle = []
