@@ -15,7 +15,7 @@ from leasehold.core.errors import InvalidArgument, UnsupportedFeature
 from leasehold.core.job import NewJob, Refused, State
 from leasehold.core.outcome import Failed, Retried
 from leasehold.core.partitions import home_of, place_of
-from leasehold.core.shape import CancelAnswer, LaneState, Shape, UniqueRule
+from leasehold.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
 from leasehold.engines.native import NativeEngine
 from leasehold.engines.native.partitions import Turns
 from leasehold.redis.sync import SyncDriver
@@ -364,7 +364,7 @@ def test_a_partition_that_redis_refuses_leaves_the_others(world: World) -> None:
     assert [(one.queue, one.partition) for one in refused] == [("q", 2)]
 
 
-def test_the_end_of_a_job_is_told_on_the_channel_of_its_queue(world: World) -> None:
+def test_progress_and_end_of_a_job_are_published_on_the_channel_of_its_queue(world: World) -> None:
     world.put(*ids(12))
     leases = world.take(12)
     assert len({lease.partition for lease in leases}) > 1
@@ -372,6 +372,8 @@ def test_the_end_of_a_job_is_told_on_the_channel_of_its_queue(world: World) -> N
         id = lease.record.id
         world.run(world.engine.result("q", id))  # from now on its end is published
         with world.driver.subscribe(world.engine.result_channel("q", id)) as messages:
+            assert world.run(world.engine.progress(lease, Progress(1)))
+            assert messages.get(5.0) is not None
             world.finish(lease)
             assert messages.get(5.0) is not None
 

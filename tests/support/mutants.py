@@ -177,7 +177,7 @@ _PLAIN: Final = (
     Mutant("retry-keeps-end", "call('HDEL', key('ended'), id)", "", ("retry",)),
     Mutant("purge-keeps-jobs", "call('HDEL', key('jobs'), unpack(ids))", "", ("sweep",)),
     Mutant("unpark-backwards", "call('ZREVRANGE', parked,", "call('ZRANGE', parked,", ("maintain",)),
-    Mutant("no-publish", "call('PUBLISH', string.gsub(prefix, '/%d+}$', '}') .. ':ended:' .. id, state)", ""),
+    Mutant("no-publish", "call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)", ""),
     Mutant("trim-nothing", "if over > 0 then", "if false then"),
     Mutant("unchecked-types", "\ncheck_types()\n", "\n"),
     Mutant("ghost-for-ever", "  drop_tombstones()\n", ""),

@@ -12,6 +12,6 @@ if mine ~= token then return 0 end
 local time = clock()
 redis.pcall('HSET', key('progress'), id, time .. ' ' .. text)
 if call('HEXISTS', key('watched'), id) == 1 then
-  call('PUBLISH', string.gsub(prefix, '/%d+}$', '}') .. ':ended:' .. id, 'progress')
+  call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, 'progress')
 end
 return 1

@@ -4,6 +4,6 @@ local watching = nil
 local function publish_end(id, state)
   if watching == nil then watching = call('EXISTS', key('watched')) == 1 end
   if watching and call('HDEL', key('watched'), id) == 1 then
-    call('PUBLISH', string.gsub(prefix, '/%d+}$', '}') .. ':ended:' .. id, state)
+    call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
   end
 end

@@ -1,0 +1,59 @@
+"""Where the partitions of a queue lie on a cluster: their keys are named so that each node has about as many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leasehold.core import names
+from leasehold.core.errors import InvalidArgument
+from leasehold.core.partitions import MAX_PARTITIONS, place_of
+from leasehold.engines.native.keys import SLOTS, TRIES, queue_of, queue_prefix
+from leasehold.redis.slots import slot_of_key
+
+
+def is_queue_name(text: str) -> bool:
+    try:
+        return bool(names.queue_name(text))
+    except InvalidArgument:
+        return False
+
+
+QUEUES = st.text(min_size=1, max_size=30).filter(is_queue_name)
+
+
+def fullest(queue: str, partitions: int, masters: int) -> int:
+    """How many partitions the fullest node has, when nodes have equal ranges of slots."""
+    bounds = [round(SLOTS * n / masters) for n in range(masters + 1)]
+    owners = [node for node, (first, following) in enumerate(pairwise(bounds)) for _ in range(first, following)]
+    slots = [slot_of_key(f"{queue_prefix('leasehold', place_of(queue, n))}:jobs") for n in range(partitions)]
+    return max(Counter(owners[slot] for slot in slots).values())
+
+
+@given(QUEUES)
+@settings(max_examples=50)
+def test_no_node_has_many_more_partitions_than_the_others(queue: str) -> None:
+    """At most one more than the mean, rounded up; and no more than the mean, where slots and partitions divide without
+    a rest."""
+    for partitions in (4, 8, 16, 64):
+        for masters in (2, 3, 6, 16):
+            rest = bool(SLOTS % masters or partitions % masters)
+            assert fullest(queue, partitions, masters) <= -(-partitions // masters) + rest
+
+
+def test_every_partition_has_a_cell_of_slots_of_its_own() -> None:
+    prefixes = [queue_prefix("leasehold", place_of("orders", n)) for n in range(MAX_PARTITIONS)]
+    assert len({slot_of_key(prefix) * MAX_PARTITIONS // SLOTS for prefix in prefixes}) == MAX_PARTITIONS
+    assert {queue_of(prefix) for prefix in prefixes} == {"orders"}
+
+
+@pytest.mark.parametrize("begun", ["leasehold:orders/1-", "x:y/255-"])
+def test_a_number_of_three_digits_reaches_every_cell(begun: str) -> None:
+    """So the search ends for every name: CRCs of texts of equal length, with another beginning, differ by the same
+    bits, which only exchanges the cells."""
+    slots = [slot_of_key(f"{begun}{number}") for number in range(100, TRIES)]
+    assert len({slot * MAX_PARTITIONS // SLOTS for slot in slots}) == MAX_PARTITIONS
