@@ -44,6 +44,14 @@ def test_settings_are_shown_where_there_are_some(app, run):
     assert shown["parked_lanes"] == 0
 
 
+def test_the_number_of_partitions_is_shown(app, run):
+    app.queue_options("emails", partitions=4)
+    app.queue("emails").enqueue(b"x")
+    assert ["no", "none", "skip", "0", "0", "4"] in run("info", "emails")
+    assert run("info")[1][-1] == "partitions=4"
+    assert run("info", "emails", "--json")["queues"][0]["partitions"] == 4
+
+
 def test_one_queue_with_its_settings_and_parked_lanes(app, run):
     app.queue("emails").enqueue(b"x", lane="user:42")
     lines = run("info", "emails")

@@ -129,13 +129,15 @@ def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Ta
     }
     if view is not None:
         row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
+        if view.partitions > 1:
+            row["partitions"] = str(view.partitions)
         if view.suspects:
             row |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
         if view.limited:
             row["limited"] = str(view.limited)
         if view.newer_layout:
             row["newer_layout"] = str(view.newer_layout)
-    return Table("Settings", (row,), {"max_length", *_SHARED} - {"reserved"})
+    return Table("Settings", (row,), {"max_length", "partitions", *_SHARED} - {"reserved"})
 
 
 def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
@@ -169,6 +171,8 @@ def _notes(view: QueueView) -> str:
     """Format the notes without spaces: one word in a pipe."""
     settings = view.settings
     values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
+    if view.partitions > 1:
+        values["partitions"] = view.partitions
     if settings.lane_failure is not LaneFailure.SKIP:
         values["lane_failure"] = settings.lane_failure
     return ",".join([*["paused"] * settings.paused, *(f"{name}={value}" for name, value in values.items() if value)])
