@@ -6,9 +6,9 @@
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
---@include begin config remember counted endline
+--@include begin number remember counted endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
-local config, held_key = config_of(ARGV[3]), key('held:' .. worker)
+local held_key = key('held:' .. worker)
 --@include once
 local time, micros = clock()
 local ids, keeps, completes = {}, false, true
@@ -30,61 +30,60 @@ end
 is_plain = is_plain
   and call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects')) == 0
 
-local answers, gone, tries = {}, {}, {}
-local ended, expiries, completed = {}, {}, {}
--- Most ends are kept for the same time, so the text of their times is made once.
-local kept_until, kept_for, times = nil, nil, nil
-
--- Complete a job. Answers 0 when it is gone: two leases of one job can only come from a list that another program wrote to. The first
--- end removes the record.
-local function complete(id, n, at, claimed)
-  local token, ttl, head, body = ARGV[at + 1], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-  if call('HDEL', key('jobs'), id) == 0 then return 0 end
-  completed[#completed + 1] = id
-  if ttl ~= '0' then
-    if ttl ~= kept_for then
-      kept_for, kept_until = ttl, digits(time + ttl)
-      times = time .. ' ' .. kept_until
-    end
-    local failures, crashes = counted(tries[n])
-    ended[#ended + 1] = id
-    ended[#ended + 1] = end_line('completed', times, failures, crashes, token, worker, claimed) .. '\n' .. head .. '\n' .. body
-    expiries[#expiries + 1] = kept_until
-    expiries[#expiries + 1] = id
-  end
-  return 1
-end
-
--- Most calls only complete plain jobs, of a queue in which no job has failed, is watched or has notes.
-local settle, finish = complete, nil
+-- Most calls only complete plain jobs, of a queue in which no job has failed, is watched or has notes. The others also have:
+-- the texts of `tries`, the list of completed jobs, what settles a job (nil: it is completed), and what is left to do in the end.
+local tries, completed_ids, settle_other, finish
 if not is_plain then
 --@part settleother
 end
+local jobs, ended, expiries, completed, gone = key('jobs'), {}, {}, 0, 0
+local answers = string.rep('1', #ids)
+-- Most ends are kept for the same time, so the text of their times is made once.
+local kept_for, kept_until, times
+
 for n, id in ipairs(ids) do
-  local at = 5 + (n - 1) * 6
+  local at, settled = 6 * n - 1, false
+  local token, ttl = ARGV[at + 1], ARGV[at + 3]
   local mine, claimed = string.match(held[n] or '', '^(%d+) (%d+)')
-  answers[n] = 0
-  if mine == ARGV[at + 1] then
-    gone[#gone + 1] = id
-    answers[n] = settle(id, n, at, claimed)
+  if mine == token then
+    gone = gone + 1
+    ids[gone] = id
+    settled = settle_other and settle_other(id, n, at, claimed)
+    -- The first end removes the record: two leases of one job can only come from a list that another program wrote to.
+    if settled == nil and call('HDEL', jobs, id) == 1 then
+      settled, completed = true, completed + 1
+      if completed_ids then completed_ids[completed] = id end
+      if ttl ~= '0' then
+        if ttl ~= kept_for then
+          kept_for, kept_until = ttl, digits(time + ttl)
+          times = time .. ' ' .. kept_until
+        end
+        local failures, crashes = counted(tries and tries[n])
+        local line = end_line('completed', times, failures, crashes, token, worker, claimed)
+        ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. ARGV[at + 5]
+        expiries[#expiries + 1], expiries[#expiries + 2] = kept_until, id
+      end
+    end
     held[n] = false
   end
+  if not settled then answers = string.sub(answers, 1, n - 1) .. '0' .. string.sub(answers, n + 1) end
 end
 if #ended > 0 then
   call('HSET', key('ended'), unpack(ended))
   call('ZADD', key('completed'), unpack(expiries))
-  if kept_count + #ended > config.completed_max then
+  local most = number_in(ARGV[3], 'completed_max')
+  if kept_count + #ended / 2 > most then
 --@part trim
-    trim('completed', config.completed_max)
+    trim('completed', most)
   end
 end
-if #completed > 0 then call('HINCRBY', key('meta'), 'completed', #completed) end
+if completed > 0 then call('HINCRBY', key('meta'), 'completed', completed) end
 if finish then finish() end
-if #gone > 0 then
-  local left = held_count - call('HDEL', held_key, unpack(gone))
+if gone > 0 then
+  local left = held_count - call('HDEL', held_key, unpack(ids, 1, gone))
   if left == 0 then call('ZREM', key('holders'), worker) end
   if left == 0 and not is_plain then call('ZREM', key('suspects'), worker) end
 else
   allow_when_full()
 end
-return remember(session, number, table.concat(answers))
+return remember(session, number, answers)

@@ -17,6 +17,6 @@ end
 
 -- `ms`: for how long, if not for the time of workers.
 local function remember(session, number, answer, ms)
-  call('SET', key('@CALLS@:' .. session), number .. ' ' .. answer, 'PX', ms or @ANSWER_TTL_MS@)
+  call('SET', key('@CALLS@:' .. session), number .. ' ' .. answer, 'PX', ms or '@ANSWER_TTL_MS@')
   return answer
 end

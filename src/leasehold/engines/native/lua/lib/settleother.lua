@@ -1,9 +1,11 @@
 -- lib settleother: completions of jobs with a shape, or in a queue in which jobs have failed, are watched or have notes. A part of
 -- `settle`.
---@include types unique notes watched
+--@include config types unique notes watched
+local config = config_of(ARGV[3])
 allow_when_full()
 check_types()
-tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or tries
+tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
+completed_ids = {}
 local shape_at, shaped, placed, woken, is_persistent = {}, {}, {}, false, false
 for n in ipairs(ids) do
   if held[n] and string.find(held[n], '=', 1, true) then
@@ -19,7 +21,7 @@ if is_persistent or not completes then
 --@part settleuncompleted
 end
 
-settle = function(id, n, at, claimed)
+settle_other = function(id, n, at, claimed)
   local token, kind, shape = ARGV[at + 1], ARGV[at + 2], shape_at[n] or ''
   if shape ~= '' and has_places(shape) then placed[#placed + 1] = { token, shape } end
   local failures, crashes, doubtful = counted(tries[n])
@@ -28,18 +30,18 @@ settle = function(id, n, at, claimed)
   woken = woken or doubtful >= config.isolate
   if kind == 'c' and not persists then
     shaped[id] = shape ~= '' and shape or nil
-    return complete(id, n, at, claimed)
+    return nil
   elseif call('HEXISTS', key('jobs'), id) == 0 then
-    return 0
+    return false
   end
   settle_uncompleted(id, n, at, claimed, persists, failures, crashes, doubtful)
-  return 1
+  return true
 end
 
 finish = function()
-  if #completed > 0 and #tries > 0 then call('HDEL', key('tries'), unpack(completed)) end
-  clear_notes(completed)
-  for _, id in ipairs(completed) do
+  if #completed_ids > 0 and #tries > 0 then call('HDEL', key('tries'), unpack(completed_ids)) end
+  clear_notes(completed_ids)
+  for _, id in ipairs(completed_ids) do
     local shape = shaped[id]
     if shape then
       local lane = shapes.word(shape, 'l')
