@@ -24,25 +24,27 @@ for i = 4, #ARGV, 4 do
   is_plain = is_plain and ARGV[i + 2] == '' and ARGV[i + 3] == '0' and #ARGV[i + 1] <= @LARGE_BYTES@
 end
 -- Most jobs are small, are next in line, and have ids that were drawn for them.
-local has_ended_before, due_at
+local has_ended_before, due_at, scheduled, later
 if not is_plain or max_length or @LAYOUT@ > 1 then
 --@part enqueueothers
 end
-local answers, ready, scheduled, later, begun_at = {}, {}, {}, {}, digits(micros)
+local answers, ready, begun_at = string.rep('1', (#ARGV - 3) / 4), {}, digits(micros)
 for i = 4, #ARGV, 4 do
-  local id, due, added, begun = ARGV[i], ARGV[i + 2], 0, word_of(begun_at, (i - 4) / 4)
-  if ARGV[i + 3] == '0' or not has_ended_before(id, time) then
-    added = call('HSETNX', jobs, id, begun .. ' ' .. ARGV[i + 1])
+  local n, id, due = (i - 4) / 4, ARGV[i], ARGV[i + 2]
+  local begun = word_of(begun_at, n)
+  local is_new = ARGV[i + 3] == '0' or not has_ended_before(id, time)
+  if not is_new or call('HSETNX', jobs, id, begun .. ' ' .. ARGV[i + 1]) == 0 then
+    answers = string.sub(answers, 1, n) .. '0' .. string.sub(answers, n + 2)
+  else
+    local at = due ~= '' and due_at(due, time) or 0
+    if at > time then
+      local entry = begun .. '/' .. id -- as lib due has it
+      scheduled[#scheduled + 1], scheduled[#scheduled + 2] = at, entry
+      later[entry] = true
+    else
+      ready[#ready + 1] = id
+    end
   end
-  local at = due ~= '' and added == 1 and due_at(due, time) or 0
-  if at > time then
-    local entry = begun .. '/' .. id -- as lib due has it
-    scheduled[#scheduled + 1], scheduled[#scheduled + 2] = at, entry
-    later[entry] = true
-  elseif added == 1 then
-    ready[#ready + 1] = id
-  end
-  answers[#answers + 1] = added
 end
 --@include queued
-return remember(session, number, table.concat(answers) .. woken())
+return remember(session, number, answers .. woken())

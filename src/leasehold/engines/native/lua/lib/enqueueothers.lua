@@ -1,7 +1,7 @@
 -- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
 -- part of `enqueue`.
 --@include admit large layout
-has_ended_before, due_at = has_ended, due_time
+has_ended_before, due_at, scheduled, later = has_ended, due_time, {}, {}
 local largest = 0
 call('ZCARD', key('scheduled'))
 call('HLEN', key('ended'))

@@ -4,7 +4,7 @@ if #ready > 0 then
   call('RPUSH', key('ready'), unpack(ready))
   wake_one()
 end
-if #scheduled > 0 then
+if scheduled and #scheduled > 0 then
   call('ZADD', key('scheduled'), unpack(scheduled))
   -- One of them may be the next: then an idle worker must learn when to look again.
   if later[call('ZRANGE', key('scheduled'), 0, 0)[1]] then wake_one() end
