@@ -10,7 +10,7 @@
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
---@include begin number tokens remember wake counted nearest shapeof
+--@include keys digits number tokens remember wake counted nearest shapeof
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local alone, of_lane, by_hand = ARGV[8], tonumber(ARGV[9]), kind == 'h'
@@ -24,7 +24,7 @@ end
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of the list of jobs, the
 -- first one that is written, it is one by itself.) While no work is due, a claim only takes jobs. If none of the others is there, these
 -- can only be plain jobs of `ready`, and most claims need no more.
-local time, micros = clock()
+--@include now
 local seen, layout, limited_jobs, large_jobs, last_token =
   unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
 local since = time - (tonumber(seen) or math.huge)
@@ -89,7 +89,10 @@ if crowded then
 end
 if refused and #jobs == 0 then return refused end
 
-if looked == 0 then allow_when_full() end
+if looked == 0 then
+--@part full
+  allow_when_full()
+end
 if #jobs > 16 and not by_hand then
   -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a table; zeros
   -- before the number of slots do not change the claim.

@@ -5,14 +5,15 @@
 -- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include begin remember wake words
+--@include keys remember wake words digits
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 if #ARGV == 3 then
+--@part full
   allow_when_full()
   return remember(session, number, '-')
 end
-local time, micros = clock()
+--@include now
 local jobs, is_plain = key('jobs'), true
 
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first
@@ -47,4 +48,4 @@ for i = 4, #ARGV, 4 do
   end
 end
 --@include queued
-return remember(session, number, answers .. woken())
+return remember(session, number, answers .. woke)

@@ -141,4 +141,4 @@ for i = 4, #ARGV, 4 do
 end
 for _, lane in ipairs(order) do lane_line.append(lane, lanes[lane], lanes[lane].limit) end
 --@include queued
-return remember(session, number, table.concat(answers) .. table.concat(others) .. woken())
+return remember(session, number, table.concat(answers) .. table.concat(others) .. woke)

@@ -6,11 +6,11 @@
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
---@include begin number remember counted endline
+--@include keys digits number remember counted endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local held_key = key('held:' .. worker)
 --@include once
-local time, micros = clock()
+--@include now
 local ids, keeps, completes = {}, false, true
 for i = 5, #ARGV, 6 do
   ids[#ids + 1] = ARGV[i]
@@ -84,6 +84,7 @@ if gone > 0 then
   if left == 0 then call('ZREM', key('holders'), worker) end
   if left == 0 and not is_plain then call('ZREM', key('suspects'), worker) end
 else
+--@part full
   allow_when_full()
 end
 return remember(session, number, answers)

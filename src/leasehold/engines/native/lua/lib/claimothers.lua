@@ -1,5 +1,5 @@
 -- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
---@include config types task unique tombstones large onhold
+--@include full config types task unique tombstones large onhold
 local config = config_of(ARGV[3])
 allow_when_full()
 limited, large = limited_jobs ~= false, large_jobs ~= false

@@ -1,5 +1,5 @@
 -- lib find: find one job, and take it out of its place.
---@include task unique tombstones
+--@include clock task unique tombstones
 
 -- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text of the
 -- claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.

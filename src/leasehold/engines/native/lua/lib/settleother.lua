@@ -1,6 +1,6 @@
 -- lib settleother: completions of jobs with a shape, or in a queue in which jobs have failed, are watched or have notes. A part of
 -- `settle`.
---@include config types unique notes watched
+--@include full config types unique notes watched
 local config = config_of(ARGV[3])
 allow_when_full()
 check_types()

@@ -1,6 +1,6 @@
 -- lib shape: where a job waits. The words of a shape are the last ones of the first line of the record and of the claim:
 -- p=<priority> l=<lane> n=<most jobs of the lane at one time> u=<mode>:<unique key> k=1 (persistent) m=<limits> g=<share>.
---@include lazy shapeof due laneline
+--@include lazy clock shapeof due laneline
 
 -- Note that the queue has jobs with limits: see `has_limits`.
 local function note_limits(shape)

@@ -1,6 +1,7 @@
 -- lib wake: idle workers block on a list that holds at most one token. The worker that takes the token claims, and leaves a
 -- new one when more jobs wait: one job wakes one worker, a thousand jobs wake as many workers as they need.
-local awake, pushed = nil, false
+-- `woke`: ! if this call has woken a worker. The workers of a queue with partitions wait elsewhere; the caller sees to them.
+local awake, woke = nil, ''
 local function is_awake()
   if awake == nil then awake = call('LLEN', key('wake')) > 0 end
   return awake
@@ -9,9 +10,6 @@ end
 local function wake_one()
   if not is_awake() then
     call('LPUSH', key('wake'), '1')
-    awake, pushed = true, true
+    awake, woke = true, '!'
   end
 end
-
--- ! if this call has woken a worker. The workers of a queue with partitions wait elsewhere; the caller sees to them.
-local function woken() return pushed and '!' or '' end
