@@ -33,9 +33,9 @@ EVES: Final = ((3, 7), (3, 28), (4, 4), (10, 3), (10, 24), (10, 31))
 """The days before the nights of 2026 in which clocks change: New York, Berlin, Lord Howe."""
 WORKERS: Final = 50
 HOUR, MINUTE = limits.HOUR, limits.MINUTE
-TIME: Final = "local t = call('TIME')"
+TIME: Final = "local now = call('TIME')"
 CLOCK: Final = f"{{{NAMESPACE}:q}}:clock"
-FAKE: Final = f"local t = {{ call('HGET', '{CLOCK}', 's'), call('HGET', '{CLOCK}', 'us') }}"
+FAKE: Final = f"local now = {{ call('HGET', '{CLOCK}', 's'), call('HGET', '{CLOCK}', 'us') }}"
 DEATHS: Final = 0.08
 """How often a worker dies at a call: half of the time after Redis has executed it."""
 
