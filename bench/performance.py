@@ -2,9 +2,10 @@
 
     python -m bench.performance [--only NAME,...] [--rounds N] [--seconds S] [--quick] [--keep] [--page] [--cache DIR]
 
-NAME is a peer (default: all), or one of the sections flat, fairness, crowd and starts, which measure Leasehold alone. A
-run of everything replaces the page docs/explanation/performance.md, its picture, and the results it is made from; a run
-of some only prints, unless --keep says that its sections are to be kept. --page writes the page from what was kept.
+NAME is a peer (default: all), or one of the sections flat, fairness, crowd, starts and cluster, which measure Leasehold
+alone. A run of everything replaces the pages docs/explanation/performance.md, its picture, and scale.md, and the
+results they are made from; a run of some only prints, unless --keep says that its sections are to be kept. --page
+writes the pages from what was kept.
 """
 
 from __future__ import annotations

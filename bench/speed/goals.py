@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.environments import NODE
+from bench.speed.cluster import ClusterFound
 from bench.speed.crowd import CrowdFound
 from bench.speed.fairness import LONG_S, Fairness
 from bench.speed.flat import Flatness
@@ -47,6 +48,7 @@ class Kept:
     fairness: Fairness | None = None
     crowd: CrowdFound | None = None
     starts: Starts | None = None
+    cluster: ClusterFound | None = None
 
 
 def verdicts(kept: Kept) -> list[Verdict]:

@@ -23,8 +23,11 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "performance.
 """For users."""
 GOALS: Final = Path(__file__).parents[1] / "GOALS.md"
 """For those who work on Leasehold."""
+SCALE: Final = PAGE.with_name("scale.md")
+"""For users who think of a cluster."""
 ON_GOALS: Final = ("flat",)
-"""Sections of the second page."""
+ON_SCALE: Final = ("cluster",)
+"""Sections of the other pages."""
 PICTURE: Final = PAGE.with_suffix(".png")
 DRAW: Final = Path(__file__).parent / "draw.py"
 BEGIN: Final = "<!-- figures: written by `make bench` -->"
@@ -39,11 +42,11 @@ def kept(folder: Path = FOLDER) -> Kept:
 def write(cache: Path) -> None:
     """Replace what stands between the marks, and draw the picture. Nothing is measured."""
     found = kept()
-    for page, text in ((PAGE, figures(found)), (GOALS, goals(found))):
+    for page, text in ((PAGE, figures(found)), (GOALS, goals(found)), (SCALE, scale(found))):
         page.write_text(written(page.read_text(encoding="utf-8"), text), encoding="utf-8")
     if found.run is not None:
         draw(found.run, cache)
-    told(f"written: {PAGE.name}, {PICTURE.name}, {GOALS.name}")
+    told(f"written: {PAGE.name}, {PICTURE.name}, {GOALS.name}, {SCALE.name}")
 
 
 def draw(run: Run, cache: Path) -> None:
@@ -63,11 +66,16 @@ def written(page: str, figures: str) -> str:
 
 def figures(found: Kept) -> str:
     parts = [] if found.run is None else _compared(found.run)
-    return "\n\n".join([*parts, *_sections(found, [name for name in sections.NAMES if name not in ON_GOALS])])
+    here = [name for name in sections.NAMES if name not in (*ON_GOALS, *ON_SCALE)]
+    return "\n\n".join([*parts, *_sections(found, here)])
 
 
 def goals(found: Kept) -> str:
     return "\n\n".join(["## Goals", table(verdicts(found)), *_sections(found, ON_GOALS)])
+
+
+def scale(found: Kept) -> str:
+    return "\n\n".join(_sections(found, ON_SCALE))
 
 
 def _sections(found: Kept, names: Sequence[str]) -> list[str]:

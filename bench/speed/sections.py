@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.environments import CACHE
-from bench.speed import crowd, fairness, flat, starts
+from bench.speed import cluster, crowd, fairness, flat, starts
 from bench.speed.results import FOLDER, load, save
 
 
@@ -61,6 +61,16 @@ SECTIONS: Final = (
         starts.Starts,
         lambda quick, run, cache: starts.measure(quick),
         starts.table,
+    ),
+    Section(
+        "cluster",
+        "Partitions on a cluster",
+        "What a job costs the Redis servers in microseconds of processor time: all of them together, and the busiest "
+        "one. The masters of the cluster and eight simulated workers share one machine, so jobs a second would mean "
+        "nothing. An enqueue has 200 jobs; a worker claims and settles ten jobs a call.",
+        cluster.ClusterFound,
+        lambda quick, run, cache: cluster.measure(quick),
+        cluster.table,
     ),
 )
 NAMES: Final = tuple(section.name for section in SECTIONS)

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Self
 
 from leasehold.core.errors import ReplyError
+from leasehold.core.partitions import place_of
+from leasehold.engines.native.keys import queue_prefix
 from leasehold.redis.slots import SLOTS, slot_of_key
 from leasehold.testing.server import RedisServer
 from tests.support.bus import BUS_ABOVE, Buses
@@ -182,10 +184,9 @@ class Cluster:
 
     def _join(self) -> None:
         masters = self.masters
+        for node, slots in zip(masters, equal_ranges(len(masters)), strict=True):
+            node.command("CLUSTER", "ADDSLOTS", *slots)
         for number, node in enumerate(self.nodes):
-            if node in masters:
-                first, last = number * SLOTS // len(masters), (number + 1) * SLOTS // len(masters) - 1
-                node.command("CLUSTER", "ADDSLOTS", *range(first, last + 1))
             node.command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         first_port = self.ports[self.nodes[0]]
         bus = first_port + BUS_ABOVE if self._buses is None else self._buses.ports[first_port]
@@ -197,6 +198,17 @@ class Cluster:
             node.command("CLUSTER", "REPLICATE", self.id_of(masters[number % len(masters)]))
         replicas = self.nodes[self._masters :]
         self.until(lambda: all(node.command("ROLE")[3] == b"connected" for node in replicas), "no replication")
+
+
+def equal_ranges(masters: int) -> list[range]:
+    """The slots of each node, as even as they can be."""
+    return [range(n * SLOTS // masters, (n + 1) * SLOTS // masters) for n in range(masters)]
+
+
+def fullest_node(queue: str, partitions: int, masters: int) -> int:
+    """How many partitions of a queue the fullest node has, when nodes have equal ranges of slots."""
+    slots = [slot_of_key(queue_prefix("leasehold", place_of(queue, partition))) for partition in range(partitions)]
+    return max(sum(slot in own for slot in slots) for own in equal_ranges(masters))
 
 
 @contextmanager

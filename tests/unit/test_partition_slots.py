@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +11,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.partitions import MAX_PARTITIONS, place_of
 from leasehold.engines.native.keys import SLOTS, TRIES, queue_of, queue_prefix
 from leasehold.redis.slots import slot_of_key
+from tests.support.cluster import fullest_node
 
 
 def is_queue_name(text: str) -> bool:
@@ -26,14 +24,6 @@ def is_queue_name(text: str) -> bool:
 QUEUES = st.text(min_size=1, max_size=30).filter(is_queue_name)
 
 
-def fullest(queue: str, partitions: int, masters: int) -> int:
-    """How many partitions the fullest node has, when nodes have equal ranges of slots."""
-    bounds = [round(SLOTS * n / masters) for n in range(masters + 1)]
-    owners = [node for node, (first, following) in enumerate(pairwise(bounds)) for _ in range(first, following)]
-    slots = [slot_of_key(f"{queue_prefix('leasehold', place_of(queue, n))}:jobs") for n in range(partitions)]
-    return max(Counter(owners[slot] for slot in slots).values())
-
-
 @given(QUEUES)
 @settings(max_examples=50)
 def test_no_node_has_many_more_partitions_than_the_others(queue: str) -> None:
@@ -42,7 +32,7 @@ def test_no_node_has_many_more_partitions_than_the_others(queue: str) -> None:
     for partitions in (4, 8, 16, 64):
         for masters in (2, 3, 6, 16):
             rest = bool(SLOTS % masters or partitions % masters)
-            assert fullest(queue, partitions, masters) <= -(-partitions // masters) + rest
+            assert fullest_node(queue, partitions, masters) <= -(-partitions // masters) + rest
 
 
 def test_every_partition_has_a_cell_of_slots_of_its_own() -> None:

@@ -9,12 +9,15 @@ import pytest
 from bench.performance import arguments, parse_only, plan_of
 from bench.roster import ALL, Adapter, Facts, Variant, adapters
 from bench.speed import drain, latency, sections
+from bench.speed.cluster import ClusterFound, Drained, Fullness, projected
+from bench.speed.cluster import Cost as ClusterCost
+from bench.speed.cluster import table as cluster_table
 from bench.speed.crowd import Crowded, CrowdFound
 from bench.speed.fairness import Fairness, Waits
 from bench.speed.flat import Cost, Flatness
 from bench.speed.flat import table as flat_table
 from bench.speed.goals import Kept, Verdict, table, verdicts
-from bench.speed.page import BEGIN, END, GOALS, PAGE, PICTURE, figures, goals, kept, written
+from bench.speed.page import BEGIN, END, GOALS, PAGE, PICTURE, SCALE, figures, goals, kept, scale, written
 from bench.speed.rounds import LEAST, MOST, PARTS, Findings, Part, Plan, count_for, run_round, swept
 from bench.speed.stage import Failed, staged
 from bench.speed.starts import Starts
@@ -139,12 +142,23 @@ FLAT = Flatness(
         Cost("held", size, "claim", 1, us, slow, slow) for size, us, slow in ((1_000, 10.0, 0.0), (9_000, 15.0, 4.0))
     ),
 )
+ON_A_CLUSTER = ClusterFound(
+    MACHINE,
+    1_000,
+    (
+        Drained(6, 1, 0, ClusterCost(10.0, 10.0), ClusterCost(30.0, 30.0), 0.0, 0.0),
+        Drained(6, 16, 0, ClusterCost(12.0, 2.0), ClusterCost(36.0, 6.0), 0.25, 0.1),
+    ),
+    (Fullness(1_000, 16, 1.2),),
+    post_us=10.0,
+)
 ALL_KEPT = Kept(
     COMPARED,
     FLAT,
     Fairness(MACHINE, (Waits("all at once", 10, 20.0, 500.0), Waits("apart", 10, 40.0, 90.0))),
     CrowdFound(MACHINE, (Crowded(1, 3.0, 4.0, 20.0), Crowded(100, 1.0, 5.0, 90.0))),
     Starts(MACHINE, {"python": (20.0,), "import leasehold": (60.0,), "leasehold --help": (170.0,)}),
+    ON_A_CLUSTER,
 )
 
 
@@ -183,16 +197,24 @@ def test_a_large_crowd_is_compared_with_the_small_one():
     assert "| held | claim | 1 | 1.50 | 15.0 | 4.0 ms | 4.0 ms |" in flat_table(FLAT)
 
 
+def test_the_speed_of_more_masters_follows_from_the_costs_on_the_measured_ones():
+    # 16 masters with one partition each: a sixteenth of 48 us, and the calls about the post.
+    assert projected(ON_A_CLUSTER, 16, 16) == pytest.approx(40 / (48 / 16 + 0.1 * 10))
+    assert projected(ON_A_CLUSTER, 16, 64) is None
+    shown = cluster_table(ON_A_CLUSTER)
+    assert "| 6 | 16 | plain | 12.0, 2.0 | 36.0, 6.0 | 25.0% | 0.100 |" in shown
+    assert "| 6 | 16 | 48 | 1.12 | 4.0 | 5.0 |" in shown
+
+
 def test_figures_go_between_their_marks_and_every_section_is_shown():
     page = written(f"before\n{BEGIN}\nold\n{END}\nafter\n", "new")
     assert page == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    for_users, for_us = figures(ALL_KEPT), goals(ALL_KEPT)
+    for_users, for_us, of_scale = figures(ALL_KEPT), goals(ALL_KEPT), scale(ALL_KEPT)
     assert for_us.startswith("## Goals\n")
     assert "missed" not in for_users
-    assert all(
-        (f"## {section.title}\n" in for_users) != (f"## {section.title}\n" in for_us) for section in sections.SECTIONS
-    )
-    assert (for_users + for_us).count("2026-01-02, 2 cores") == 1 + len(sections.SECTIONS)
+    for section in sections.SECTIONS:
+        assert sum(f"## {section.title}\n" in page for page in (for_users, for_us, of_scale)) == 1
+    assert (for_users + for_us + of_scale).count("2026-01-02, 2 cores") == 1 + len(sections.SECTIONS)
     with pytest.raises(ValueError, match="no place for the figures"):
         written("a page", "new")
 
@@ -205,7 +227,7 @@ def test_the_page_names_the_queues_that_are_better():
 
 def test_the_page_shows_what_was_kept():
     found = kept()
-    for path, text in ((PAGE, figures(found)), (GOALS, goals(found))):
+    for path, text in ((PAGE, figures(found)), (GOALS, goals(found)), (SCALE, scale(found))):
         page = path.read_text(encoding="utf-8")
         assert written(page, text) == page
     assert found.run is None or PICTURE.exists()
