@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold
+from leasehold import Leasehold, Limit
 from leasehold.core.job import State
 from leasehold.core.shape import LaneState
 from leasehold.testing.server import RedisServer
@@ -32,6 +32,9 @@ def apps(server: RedisServer, cluster: Cluster) -> Iterator[tuple[Leasehold, Lea
         yield old, new
 
 
+def _nothing(n: int) -> None: ...
+
+
 def test_queues_move_from_one_server_to_a_cluster(
     apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -40,15 +43,17 @@ def test_queues_move_from_one_server_to_a_cluster(
     for queue in queues:
         old.queue(queue).enqueue_many([f"old {n}" for n in range(150)])
         old.queue(queue).enqueue("x1", lane="x")
+        narrow = old.task(queue=queue, name=queue, limits=[Limit(f"{queue}:{{n}}", concurrency=1)])(_nothing)
+        narrow.enqueue_many([narrow.call(1), narrow.call(1)])
     there = ["migrate", "--all", "--to-url", cluster.url, "--url", server.url]
     dry = call([*there, "--dry-run"], tmp_path, {}).end()
-    assert "151 ready would move" in dry.out
+    assert "153 ready would move" in dry.out
     done = call([*there, "--yes", "--json"], tmp_path, {}).end()
     assert PASSWORD not in dry.out + dry.err + done.out + done.err
     rows = json.loads(done.out)["queues"]
-    assert {row["queue"]: (row["moved"], row["left"]) for row in rows} == {queue: (151, {}) for queue in queues}
+    assert {row["queue"]: (row["moved"], row["left"]) for row in rows} == {queue: (153, {}) for queue in queues}
     for queue in queues:
-        assert sum(new.inspect.queue(queue).counts.values()) == 151
+        assert sum(new.inspect.queue(queue).counts.values()) == 153
         assert new.inspect.lane(queue, "x").state is LaneState.READY
         assert sum(old.inspect.queue(queue).counts.values()) == 0
 

@@ -54,11 +54,7 @@ def transfer(app: Leasehold, to_url: str, queue: str | None, to: str | None, way
         pairs = [(name, (to and names.queue_name(to)) or name) for name in queues]
         _check_both(app, here, target, there, pairs)
         replicas = target.settings.durable
-        takes_limits = not is_cluster(to_url)
-        moves = {
-            name: Transfer(_side(app, here, name), _side(target, there, other), replicas, takes_limits=takes_limits)
-            for name, other in pairs
-        }
+        moves = {name: Transfer(_side(app, here, name), _side(target, there, other), replicas) for name, other in pairs}
         for move in moves.values():
             move.check()
         counts = {name: move.left() for name, move in moves.items()}

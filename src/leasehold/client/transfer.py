@@ -68,15 +68,13 @@ class Transfer:
         transfer = Transfer(source, target, replicas=1)
         transfer.run(first=True)
 
-    `replicas`: how many replicas of the destination must have a page before the source forgets it. `takes_limits`:
-    jobs with limits or shares move, too. On a cluster a limit belongs to one queue, so they do not.
+    `replicas`: how many replicas of the destination must have a page before the source forgets it.
     """
 
-    def __init__(self, source: Side, target: Side, replicas: int = 0, *, takes_limits: bool = True) -> None:
+    def __init__(self, source: Side, target: Side, replicas: int = 0) -> None:
         self._source = source
         self._target = target
         self._replicas = replicas
-        self._takes_limits = takes_limits
         self._destination = target.engine.prefix(target.queue)
         self.done = Transferred()
 
@@ -138,11 +136,6 @@ class Transfer:
                 f"It is no longer known whether its {len(rows.rows):,} jobs arrived: compare them by hand."
             )
         try:
-            if rows.limited and not self._takes_limits:
-                raise UnsupportedFeature(
-                    f"Job {rows.limited[0]!r} of queue {source.queue!r} has limits or a share: such jobs do not move "
-                    "to a cluster. Let workers of the source run them, and run the command again; it resumes the queue."
-                )
             there = self._import(rows)
         except (QueueFull, WrongState, UnsupportedFeature, InvalidArgument):
             # Another run may add the same jobs meanwhile. Once the destination has given up the move, neither can.

@@ -17,9 +17,10 @@ from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from leasehold.core.steps import Invoke, Steps
+from leasehold.engines.native.cluster import NativeClusterEngine
 from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tests.support.stepping import Crashed, Session, send_with, step, stop_after
-from tests.support.world import BOOM, World
+from tests.support.world import BOOM, NAMESPACE, World
 
 THERE = "there"
 Run = Callable[[Steps[Any]], Any]
@@ -313,13 +314,40 @@ def test_a_paused_source_leaves_the_destination_paused(world: World) -> None:
     world.configure(paused=False)
 
 
-def test_a_job_with_limits_stays_where_they_work(world: World) -> None:
-    world.put("a", "b", shape=Shape(limits=(LimitRule("narrow", concurrency=1),)))
-    side, there = (Side(world.run, world.engine, NativeTransfer(world.engine), queue) for queue in ("q", THERE))
-    with pytest.raises(UnsupportedFeature, match="has limits"):
-        Transfer(side, there, takes_limits=False).run(first=False)
+def to_cluster(world: World) -> tuple[Transfer, NativeClusterEngine]:
+    """From `q` to `there` with the engine for clusters, which has limits at other keys."""
+    engine = NativeClusterEngine(NAMESPACE, world.engine.config)
+    here = Side(world.run, world.engine, NativeTransfer(world.engine), "q")
+    return Transfer(here, Side(world.run, engine, NativeTransfer(engine), THERE)), engine
+
+
+@pytest.mark.parametrize("state", [State.READY, State.FAILED])
+def test_jobs_and_records_with_limits_move_to_a_queue_of_a_cluster(world: World, state: State) -> None:
+    narrow = LimitRule("tenant:7", concurrency=1, template="tenant:{tenant}")
+    world.put("a", "b", shape=Shape(limits=(narrow,), share="x"))
+    if state is State.FAILED:
+        for _ in "ab":
+            world.settle(world.take_one(), Failed(BOOM))
+    transfer, there = to_cluster(world)
+    world.run(there.set_share("x", 3))
+    assert transfer.run(first=True).jobs == 2
+    if state is State.FAILED:
+        assert all(world.run(there.retry(THERE, id)) for id in "ab")
+    assert len(world.run(there.lease("w", [THERE], 2)).leases) == 1
+    assert world.run(there.limit("tenant:7")).active == 1
+    with pytest.raises(UnsupportedFeature, match="belongs to one queue"):
+        world.run(there.enqueue([NewJob("other", "c", b"", shape=Shape(limits=(narrow,)))]))
+
+
+def test_jobs_with_a_limit_of_another_queue_of_the_cluster_stay(world: World) -> None:
+    narrow = Shape(limits=(LimitRule("narrow", concurrency=1),))
+    world.put("a", "b", shape=narrow)
+    transfer, there = to_cluster(world)
+    world.run(there.enqueue([NewJob("other", "c", b"", shape=narrow)]))
+    with pytest.raises(UnsupportedFeature, match=r"used by queue 'there', and 'narrow' by queue 'other'.* workers of"):
+        transfer.run(first=False)
     assert world.drain("q") == ["a", "b"]
-    assert drained(world) == []
+    assert world.run(there.lease("w", [THERE], 2)).leases == ()
 
 
 def test_the_source_keeps_a_page_until_the_replicas_of_the_destination_have_it(world: World) -> None:

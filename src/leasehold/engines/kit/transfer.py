@@ -10,9 +10,10 @@ A page of jobs moves in three calls, as in `engines.kit.moving`, but with its hi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from leasehold.core.shape import Shape
 from leasehold.core.steps import Steps
 
 CLOSED_BY: Final = "@migrate"
@@ -22,14 +23,14 @@ CLOSED_BY: Final = "@migrate"
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Jobs on their way, and their ids. `to`: the destination that the move began with; `age_ms`: how long ago.
-    `limited`: ids of those that have limits or a share."""
+    `limited`: the ids of those that have limits or a share, with their shapes."""
 
     name: str
     to: str
     age_ms: int
     rows: tuple[bytes, ...]
     ids: tuple[str, ...]
-    limited: tuple[str, ...] = ()
+    limited: Mapping[str, Shape] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Transferable(Protocol):
 
     def import_rows(self, queue: str, rows: Rows) -> Steps[list[str]]:
         """Add the jobs of a move in front of those that wait, and close their lanes. Answers the ids that other jobs
-        have. Raises `QueueFull` when there is no room for all, or when the move was given up; then none is added."""
+        have. Raises `QueueFull` when there is no room for all, or when the move was given up, and `UnsupportedFeature`
+        for limits that jobs cannot have there; then none is added."""
         ...
 
     def given_up(self, queue: str, name: str) -> Steps[bool]:

@@ -57,20 +57,20 @@ class NativeClusterEngine(NativeEngine):
         self._declared = {**self._declared, start: queue}
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-        yield from self._prepare(jobs)
+        yield from self.prepare(jobs)
         return (yield from super().enqueue(jobs))
 
     def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
-        yield from self._prepare(jobs)
+        yield from self.prepare(jobs)
         return (yield from super().import_jobs(name, jobs))
 
     def _tick(
         self, queue: str, name: str, seen: tuple[Arg, ...], overlap: Overlap, job: NewJob | None
     ) -> Steps[Ticked]:
-        yield from self._prepare(() if job is None else (job,))
+        yield from self.prepare(() if job is None else (job,))
         return (yield from super()._tick(queue, name, seen, overlap, job))
 
-    def _prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
+    def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """Before the first jobs with a limit or a share: note where the limit is, and bring the weights of shares."""
         for job in jobs:
             for rule in job.shape.limits:

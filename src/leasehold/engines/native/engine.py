@@ -64,6 +64,10 @@ class NativeEngine(PartitionedEngine):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
 
+    def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
+        """What the limits and shares of jobs need before the jobs are added. Here nothing, on a cluster notes."""
+        yield from ()
+
     def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue

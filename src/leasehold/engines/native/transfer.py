@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, QueueFull, ReplyError
+from leasehold.core.errors import InvalidArgument, QueueFull, ReplyError, UnsupportedFeature
+from leasehold.core.job import NewJob
 from leasehold.core.steps import Arg, Draw, Invoke, Nonce, Steps
 from leasehold.engines.kit.chunks import JOB_BYTES
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.transfer import Remains, Rows
 from leasehold.engines.native.engine import NativeEngine
 from leasehold.engines.native.keys import decoded, encoded
+from leasehold.engines.native.records import read_record
 from leasehold.engines.native.scripts import IMPORTS
 from leasehold.engines.native.wire import TOO_LONG, too_long
 
@@ -34,13 +36,20 @@ class NativeTransfer:
         args = (nonce.session, nonce.number, f"{nonce.session}-{nonce.number}", as_bytes(to), *limits_of_page)
         name, stored, age_ms, found = yield self._call("export", queue, *args)
         rows, ids = tuple(row for row, _, _ in found), tuple(as_text(id) for _, id, _ in found)
-        limited = tuple(as_text(id) for _, id, has_limits in found if has_limits)
+        limited = {as_text(id): read_record(queue, id, head).shape for _, id, head in found if head}
         return Rows(as_text(name), as_text(stored), age_ms, rows, ids, limited)
 
     def end_export(self, queue: str, name: str, arrived: bool) -> Steps[None]:
         yield self._call("end_export", queue, name, int(arrived))
 
     def import_rows(self, queue: str, rows: Rows) -> Steps[list[str]]:
+        try:
+            yield from self._engine.prepare([NewJob(queue, id, b"", shape=one) for id, one in rows.limited.items()])
+        except UnsupportedFeature as error:
+            raise UnsupportedFeature(
+                f"{error} Or let workers of the source run the jobs of this limit. Then run the command again: it "
+                "resumes the queue."
+            ) from error
         try:
             args: tuple[Arg, ...] = (f"move-{rows.name}", 1, *rows.rows)
             reply: bytes = yield Invoke(IMPORTS["import"], self._call("import", queue).keys, args)

@@ -1,8 +1,8 @@
 -- export: take jobs out of a queue that moves to another server; or answer those of a move that has not ended.
 -- KEYS[1] prefix
 -- ARGV session number move to limit bytes
--- Returns: {name of the move, its destination, ms since it began, {{row, id, 1 if it has limits or a share}...}}; a row as lib
--- rows has it, as MessagePack.
+-- Returns: {name of the move, its destination, ms since it began, {{row, id, the first line of its record if it has limits or a
+-- share}...}}; a row as lib rows has it, as MessagePack.
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken from its end.
 -- What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so nothing behind it starts here.
 -- At least one job is taken, if there is one that no worker holds.
@@ -174,8 +174,8 @@ local kept, found = call('LRANGE', moving, 0, -1), {}
 local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
 for n = 2, #kept do
   local row = cmsgpack.unpack(kept[n])
-  local shape = row[1] ~= 'e' and shape_of(row[3]) or ''
+  local shape = shape_of(row[3])
   local limited = shape ~= '' and (shapes.word(shape, 'm') or shapes.word(shape, 'g'))
-  found[#found + 1] = { kept[n], row[2], limited and 1 or 0 }
+  found[#found + 1] = { kept[n], row[2], limited and string.match(row[3], '^[^\n]*\n') or '' }
 end
 return { header[1], header[2], time - header[3], found }
