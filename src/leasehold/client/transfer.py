@@ -124,7 +124,7 @@ class Transfer:
         source, target = self._source, self._target
         rows = source.run(source.transfer.export(source.queue, self._destination))
         if not rows.rows:
-            return False
+            return rows.is_cut
         if rows.to != self._destination:
             raise InvalidArgument(
                 f"An earlier migration of queue {source.queue!r} was interrupted; its NAMESPACE:QUEUE was "

@@ -17,6 +17,7 @@ from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from leasehold.core.steps import Invoke, Steps
+from leasehold.engines.kit.transfer import Rows
 from leasehold.engines.native.cluster import NativeClusterEngine
 from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tests.support.stepping import Crashed, Session, send_with, step, stop_after
@@ -290,6 +291,28 @@ def test_an_id_that_is_there_is_the_same_job(world: World) -> None:
     done = move(world)
     assert (done.jobs, done.there) == (1, ["a"])
     assert sorted(drained(world)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("lane", [None, "x"])
+def test_a_page_looks_at_a_limited_number_of_tombstones(world: World, lane: str | None) -> None:
+    ids = [f"c{n}" for n in range(25)]
+    world.put("a", *ids, "b", shape=Shape(lane=lane))
+    for id in ids:
+        world.cancel(id)
+    pages: list[int] = []
+
+    def counted(steps: Steps[Any]) -> Any:
+        answer = world.run(steps)
+        if isinstance(answer, Rows):
+            pages.append(len(answer.rows))
+        return answer
+
+    transfer = NativeTransfer(world.engine, looks=10)
+    side, there = (Side(counted, world.engine, transfer, queue) for queue in ("q", THERE))
+    Transfer(side, there).run(first=True)
+    assert pages == [1, 0, 1 + len(ids), 0]
+    assert drained(world) == ["a", "b"]
+    assert world.view("c1", THERE).state is State.CANCELLED
 
 
 def test_suspects_move_with_their_crashes(world: World) -> None:

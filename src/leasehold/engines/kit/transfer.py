@@ -23,7 +23,8 @@ CLOSED_BY: Final = "@migrate"
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Jobs on their way, and their ids. `to`: the destination that the move began with; `age_ms`: how long ago.
-    `limited`: the ids of those that have limits or a share, with their shapes."""
+    `limited`: the ids of those that have limits or a share, with their shapes. `is_cut`: there may be
+    more, even if this page is empty: the call has looked at as many entries as it may."""
 
     name: str
     to: str
@@ -31,6 +32,7 @@ class Rows:
     rows: tuple[bytes, ...]
     ids: tuple[str, ...]
     limited: Mapping[str, Shape] = field(default_factory=dict)
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from leasehold.engines.native.wire import TOO_LONG, too_long
 
 EXPORT_MOST: Final = limits.MAX_BATCH // 5
 """Jobs of one move: they may have lanes and keys, and Redis serves no other client while it adds them."""
+EXPORT_LOOKS: Final = 1_000
+"""Entries of lists that one call removes, jobs and tombstones of jobs that were cancelled while they waited."""
 _BUSY: Final = "LHMOVING"
 _CLOSED: Final = "-"
 
@@ -27,17 +29,18 @@ _CLOSED: Final = "-"
 class NativeTransfer:
     """Takes jobs with their history out of a queue, and adds them to another one."""
 
-    def __init__(self, engine: NativeEngine) -> None:
+    def __init__(self, engine: NativeEngine, looks: int = EXPORT_LOOKS) -> None:
         self._engine = engine
+        self._looks = looks
 
     def export(self, queue: str, to: str) -> Steps[Rows]:
         nonce: Nonce = yield Draw()
-        limits_of_page = (EXPORT_MOST, EXPORT_MOST * JOB_BYTES)
+        limits_of_page = (EXPORT_MOST, EXPORT_MOST * JOB_BYTES, self._looks)
         args = (nonce.session, nonce.number, f"{nonce.session}-{nonce.number}", as_bytes(to), *limits_of_page)
-        name, stored, age_ms, found = yield self._call("export", queue, *args)
+        name, stored, age_ms, is_cut, found = yield self._call("export", queue, *args)
         rows, ids = tuple(row for row, _, _ in found), tuple(as_text(id) for _, id, _ in found)
         limited = {as_text(id): read_record(queue, id, head).shape for _, id, head in found if head}
-        return Rows(as_text(name), as_text(stored), age_ms, rows, ids, limited)
+        return Rows(as_text(name), as_text(stored), age_ms, rows, ids, limited, bool(is_cut))
 
     def end_export(self, queue: str, name: str, arrived: bool) -> Steps[None]:
         yield self._call("end_export", queue, name, int(arrived))

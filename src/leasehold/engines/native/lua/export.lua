@@ -1,14 +1,15 @@
 -- export: take jobs out of a queue that moves to another server; or answer those of a move that has not ended.
 -- KEYS[1] prefix
--- ARGV session number move to limit bytes
--- Returns: {name of the move, its destination, ms since it began, {{row, id, the first line of its record if it has limits or a
+-- ARGV session number move to limit bytes looks
+-- looks: how many entries of lists of waiting jobs to remove, tombstones included.
+-- Returns: {name of the move, its destination, ms since it began, 1 if the looks ran out, {{row, id, the first line of its record if it has limits or a
 -- share}...}}; a row as lib rows has it, as MessagePack.
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken from its end.
 -- What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so nothing behind it starts here.
--- At least one job is taken, if there is one that no worker holds.
+-- At least one job is taken, if there is one that no worker holds and the looks last.
 --@include begin types remember find ends line rows
 local session, number, move, to = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local left, bytes = tonumber(ARGV[5]), tonumber(ARGV[6])
+local left, bytes, looks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 allow_when_full()
 local answer = recall(session, number)
 if type(answer) == 'table' then return answer end
@@ -72,7 +73,8 @@ local function take_entries(list)
   for n = #entries, 1, -1 do
     local id = lanes.entry_of(entries[n])
     if left <= 0 or is_here(list, id) and not take(kind, id, '') then break end
-    removed = removed + 1
+    removed, looks = removed + 1, looks - 1
+    if looks <= 0 then left = 0 end
   end
   if removed > 0 then call('LTRIM', key(list), 0, 0 - removed - 1) end
   return removed, removed < #entries or left <= 0
@@ -168,7 +170,8 @@ end
 if call('EXISTS', moving) == 0 and not answer then
   local _ = take_lines() and take_scheduled() and take_unroutable()
     and take_ends('failed') and take_ends('broken') and take_ends('cancelled')
-  remember(session, number, '1')
+  answer = looks > 0 and '1' or '2'
+  remember(session, number, answer)
 end
 local kept, found = call('LRANGE', moving, 0, -1), {}
 local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
@@ -178,4 +181,4 @@ for n = 2, #kept do
   local limited = shape ~= '' and (shapes.word(shape, 'm') or shapes.word(shape, 'g'))
   found[#found + 1] = { kept[n], row[2], limited and string.match(row[3], '^[^\n]*\n') or '' }
 end
-return { header[1], header[2], time - header[3], found }
+return { header[1], header[2], time - header[3], answer == '2' and 1 or 0, found }
