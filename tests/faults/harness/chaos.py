@@ -20,7 +20,8 @@ STOP_S: Final = (3.4, 4.5)
 FRESH: Final = 0.4
 """A job is fit to be hit while not more than this part of its time has passed."""
 LEAST_MS: Final = 60
-WAIT_S: Final = 10.0
+WAIT_S: Final = 2.0
+"""After this time without a job to hit a fault asks for more work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,6 @@ class Chaos:
             kind.waiting_since = None
             kind.next_at = time.monotonic() + self._pause(kind)
         elif now - kind.waiting_since > WAIT_S:
-            # Nothing worth hitting comes by: ask for more work, and go on looking.
             kind.waiting_since = None
 
     def _pause(self, kind: _Kind) -> float:

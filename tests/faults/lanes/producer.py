@@ -83,6 +83,11 @@ class Producer:
             task = jobs.STEP_IN_THREAD if self._draw.random() < IN_THREAD else jobs.STEP
             self._put(task, [step for _ in range(block) for step in self._wave()])
 
+    def put_for_fault(self) -> None:
+        """Enqueue a wave, one more than planned if all are in the queue: a fault has found no job to hit."""
+        self._waves = max(self._waves, self._next + 1)
+        self.put(1)
+
     def close(self) -> None:
         self._app.close()
 

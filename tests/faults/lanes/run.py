@@ -107,7 +107,7 @@ def run(policy: Policy, seed: int, form: Form, folder: Path, say: Callable[[str]
         human = Human(server.url, policy, folder, random.Random(draw.random()), diary)
         stack.callback(human.close)
         fleet.wait_until_started()
-        sites = Sites(server, fleet, Tail(folder), diary, lambda: producer.put(1))
+        sites = Sites(server, fleet, Tail(folder), diary, producer.put_for_fault)
         chaos = Chaos(form.plan, sites, server.url, random.Random(draw.random()))
         stack.callback(chaos.end)
         _until_drained(form, show, producer, human, chaos, began + form.limit_s, fleet)
@@ -164,7 +164,7 @@ class Show:
 def _until_drained(
     form: Form, show: Show, producer: Producer, human: Human, chaos: Chaos, deadline: float, fleet: Fleet
 ) -> None:
-    """Everything that happens, in one thread, until nothing is left."""
+    """Everything that happens, in one thread, until nothing is left and each kind of fault has hit."""
     waves = max(1, form.jobs // 10)
     reserve = producer.left // 2
     empty_since: float | None = None
@@ -181,11 +181,12 @@ def _until_drained(
             show.progress(producer.enqueued - waiting, chaos)
             if chaos.tail.starts > starts or not waiting:
                 starts, started_at = chaos.tail.starts, now
-            # Some are kept for the faults that are still to come: each asks for a wave of its own.
+            # Some are kept for the faults that are still to come: each asks for waves of its own.
             free = producer.left - (0 if chaos.enough else reserve)
             if waiting < form.lanes * waves and free > 0:
                 producer.put(min(waves, free))
-            empty_since = None if waiting or producer.left or human.busy else empty_since or now
+            is_over = not waiting and producer.left == 0 and not human.busy and chaos.enough
+            empty_since = (empty_since or now) if is_over else None
         if empty_since is not None and now - empty_since > STILL_S:
             return
         if now > deadline or now - started_at > STALL_S:
