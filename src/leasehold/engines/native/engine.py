@@ -60,7 +60,7 @@ class NativeEngine(PartitionedEngine):
 
     def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
         reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, room, *args_of(chunk)))
-        if self.is_partition(queue) and reply.endswith(WOKE):
+        if reply.endswith(WOKE) and self.is_partition(queue):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
 

@@ -82,6 +82,18 @@ class PartitionedEngine(PartitionedInspector):
         self._known[queue] = number, now + KNOWN_S
         return number
 
+    def _are_whole(self, queues: Sequence[str]) -> bool:
+        """Whether none of these queues has partitions, by numbers that this process still trusts.
+
+        Most queues have none: their operations are those of the superclass, without a generator around them.
+        """
+        now = time.monotonic()
+        for queue in queues:
+            known = self._known.get(queue)
+            if known is None or known[0] > 1 or now >= known[1]:
+                return False
+        return True
+
     def _list(self, queue: str) -> Steps[None]:
         # One call for both, as a queue that is listed has been used.
         yield from self._ask_partitions(queue, str(META_TTL_MS))
@@ -95,7 +107,7 @@ class PartitionedEngine(PartitionedInspector):
     # ------------------------------------------------------------------------------------------------------ producers
 
     def _spread(self, queue: str, jobs: Sequence[NewJob], positions: list[int]) -> Steps[Spread]:
-        partitions = yield from self.partitions(queue)
+        partitions = 1 if self._are_whole((queue,)) else (yield from self.partitions(queue))
         if partitions == 1:
             return ((queue, positions),)
         homes: dict[int, list[int]] = {}
@@ -132,6 +144,20 @@ class PartitionedEngine(PartitionedInspector):
         slots: int = limits.MAX_HELD,
         of_lane: Mapping[str, int] | None = None,
         alone: Alone = Alone.NOW,
+    ) -> Steps[Leased]:
+        if self._are_whole(queues):
+            return super().lease(worker, queues, limit, lease_ms, slots, of_lane, alone)
+        return self._lease_from_places(worker, queues, limit, lease_ms, slots, of_lane, alone)
+
+    def _lease_from_places(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None,
+        slots: int,
+        of_lane: Mapping[str, int] | None,
+        alone: Alone,
     ) -> Steps[Leased]:
         answers: list[Leased] = []
         while True:
@@ -251,19 +277,33 @@ class PartitionedEngine(PartitionedInspector):
         return woken
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        if self._turns:
+            return self._settle_in_places(settlements)
+        for lease, _ in settlements:
+            if lease.partition:
+                return self._settle_in_places(settlements)
+        return super().settle(settlements)
+
+    def _settle_in_places(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = yield from super().settle(settlements)
-        if self._turns or any(lease.partition for lease, _ in settlements):
-            for place in {lease.place for lease, outcome in settlements if _may_wake(lease, outcome)}:
-                queue, partition = split_place(place)
-                if (yield from self.partitions(queue)) == 1:
-                    continue
-                if queue in self._claims and queue not in self._waits:  # this worker has a free slot now
-                    self._turns[queue].note(partition)
-                else:
-                    yield from self._post_if_flagged(place)
+        for place in {lease.place for lease, outcome in settlements if _may_wake(lease, outcome)}:
+            queue, partition = split_place(place)
+            if (yield from self.partitions(queue)) == 1:
+                continue
+            if queue in self._claims and queue not in self._waits:  # this worker has a free slot now
+                self._turns[queue].note(partition)
+            else:
+                yield from self._post_if_flagged(place)
         return answers
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
+        if self._are_whole(queues) and not any(ref.partition for ref in leases):
+            return super().heartbeat(worker, queues, leases)
+        return self._heartbeat_places(worker, queues, leases)
+
+    def _heartbeat_places(
+        self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]
+    ) -> Steps[HeartbeatReply]:
         places: list[str] = []
         for queue in queues:
             partitions = yield from self.partitions(queue)
