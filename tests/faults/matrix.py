@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from leasehold.core.errors import QueueFull
 from leasehold.core.job import Lease, LeaseRef, NewJob, State
 from leasehold.core.outcome import Completed, Outcome
@@ -78,6 +80,11 @@ def run(scene: Scene, operation: Operation, fate: Fate, nonces: Session | None =
 
 def through(number: int, call: Command | Invoke, send: Send) -> Reply:
     return send(call)
+
+
+def repeated(call: Command | Invoke) -> Command | Invoke:
+    """The call as a driver repeats it: a claim without the wait before it, which takes a wake-up at most."""
+    return replace(call, lead=None) if isinstance(call, Invoke) else call
 
 
 def comparable(call: Command | Invoke, reply: Reply) -> Reply:

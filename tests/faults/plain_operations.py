@@ -8,7 +8,7 @@ from leasehold.core import limits
 from leasehold.core.job import NewJob, State, WorkerView
 from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
 from leasehold.core.steps import Steps
-from leasehold.core.waiting import calls_of
+from leasehold.core.waiting import Lead, calls_of, led_by
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World
@@ -31,6 +31,13 @@ def plain_scene(world: World) -> Scene:
     return Scene(world, {lease.record.id: lease for lease in held}, known | {("p", "p1"), ("p", "p2")}, ENDED)
 
 
+def led(scene: Scene) -> Steps[Any]:
+    """The claim of an idle worker."""
+    wait = scene.engine.wait("w2", ["q"], 20)
+    assert isinstance(wait, Lead)
+    return led_by(wait.command, scene.engine.lease("w2", ["q"], 1))
+
+
 MANY = tuple(f"n{n}" for n in range(2 * limits.MAX_BATCH + 1))
 VIEW = WorkerView("w", QUEUES, "host", 1, 1, 1, 1)
 
@@ -46,6 +53,7 @@ PLAIN_WRITING: dict[str, Operation] = {
     "lease": Operation(1, lambda scene: scene.engine.lease("w2", ["q"], 1)),
     "lease from two queues": Operation(2, lambda scene: scene.engine.lease("w2", QUEUES, 9)),
     "lease more": Operation(1, lambda scene: scene.engine.lease("w", ["q"], 9)),
+    "wait and lease in one write": Operation(1, lambda scene: led(scene)),
     "lease by hand": Operation(1, lambda scene: scene.engine.lease("hand", ["q"], 1, 5_000)),
     "lease from an empty queue": Operation(
         1, lambda scene: scene.engine.lease("w2", ["nothing"], 9), before=lambda world: world.take(queues=["nothing"])

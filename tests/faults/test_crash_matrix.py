@@ -17,7 +17,17 @@ from leasehold.core.steps import Command, Invoke, Reply
 from leasehold.redis.wire import SLOW_BYTES_PER_S
 from leasehold.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
 from tests.faults.limit_operations import LIMIT_READING, LIMIT_WRITING, limit_scene
-from tests.faults.matrix import QUEUES, Operation, Scene, check_nothing_is_lost, comparable, recover, run, through
+from tests.faults.matrix import (
+    QUEUES,
+    Operation,
+    Scene,
+    check_nothing_is_lost,
+    comparable,
+    recover,
+    repeated,
+    run,
+    through,
+)
 from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_scene
 from tests.faults.schedule_operations import SCHEDULE_READING, SCHEDULE_WRITING, schedule_scene
 from tests.faults.shape_operations import SHAPE_READING, SHAPE_WRITING
@@ -110,7 +120,7 @@ def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, opera
             return reply
         before = world.entry.timeless(world.dump())
         world.command("EVAL", AGE, 0, f"*:{nonces.name}", LONGEST_MS)
-        again = send(call)
+        again = send(repeated(call))
         if isinstance(call, Invoke) and call.script.name == "maintain":
             assert again[:4] == [0, 0, 0, 0]
         else:
@@ -136,7 +146,7 @@ def test_a_copy_that_arrives_late_changes_nothing(scene: Scene, operation: Opera
 
     def keep(number: int, call: Command | Invoke, send: Send) -> Reply:
         if number == k:
-            late.append(call)
+            late.append(repeated(call))
         return send(call)
 
     run(scene, operation, keep, nonces)

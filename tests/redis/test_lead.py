@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from leasehold.redis.aio import AsyncDriver
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime import UserCode, Worker, WorkerSettings
 from leasehold.testing.server import RedisServer
+from tests.redis.waits import until_blocked
 from tests.runtime.fakes import task
 
 POP = Script("pop", "return {redis.call('LPOP', KEYS[1]), redis.call('LLEN', KEYS[1])}")
@@ -76,14 +78,30 @@ def test_a_wait_that_is_refused_does_not_cost_the_claim(server: RedisServer, bot
 def test_a_claim_under_a_nonce_is_led_too(server: RedisServer, both: Both) -> None:
     engine = NativeEngine("lh")
     both.run(engine.enqueue([NewJob("q", "a", b"")]))
-    wait = Command(("BLPOP", f"{engine.prefix('q')}:wake", "5"), block_ms=5_000)
-    (leased,) = both.run(led_by(wait, engine.lease("w", ["q"], 5)))
+    both.run(engine.maintain(["q"], []))
+    wait = engine.wait("w", ["q"], 5_000)
+    assert isinstance(wait, Lead)
+    (leased,) = both.run(led_by(wait.command, engine.lease("w", ["q"], 5)))
     assert [lease.record.id for lease in leased.leases] == ["a"]
     assert server.command("EXISTS", f"{engine.prefix('q')}:wake") == 0
 
 
+def test_a_claim_that_lost_its_connection_while_it_waited_is_sent_again(server: RedisServer, both: Both) -> None:
+    """Without the wait: Redis may have sent the wake-up to the dead connection."""
+    server.command("RPUSH", "jobs", "a")
+
+    def cut() -> None:
+        until_blocked(server)
+        server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    cutting = threading.Thread(target=cut)
+    cutting.start()
+    assert both.run(led_by(WAIT, pop())) == [[b"a", 0]]
+    cutting.join()
+
+
 class Leading(NativeEngine):
-    """The native engine, whose workers wait and claim in one write."""
+    """Workers of several queues wait and claim in one write, too, for one queue after the other."""
 
     led = 0
 

@@ -13,6 +13,7 @@ from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, Reply
 from leasehold.core.job import ErrorInfo, Lease, NewJob, State
 from leasehold.core.outcome import Completed, Retried
 from leasehold.core.steps import Steps, WaitLost
+from leasehold.core.waiting import calls_of
 from leasehold.engines.native import NativeEngine
 from leasehold.redis.replies import ACTIONS, Action, Redirected
 from leasehold.redis.sync import SyncDriver
@@ -49,6 +50,12 @@ def proxy(server: RedisServer) -> Iterator[Proxy]:
         yield proxy
 
 
+def waited(engine: NativeEngine) -> Steps[str | None]:
+    calls = calls_of(engine.wait("w", ("orders",), 20))
+    assert calls is not None
+    return calls
+
+
 class Scene:
     """A queue with a job that is held and one that is ready. `check` counts what an operation has done."""
 
@@ -70,7 +77,7 @@ class Scene:
             "heartbeat": lambda: engine.heartbeat("w", ("orders",), refs),
             "leave": lambda: engine.leave("w", ("orders",)),
             "maintain": lambda: engine.maintain(("orders",), ()),
-            "wait": lambda: engine.wait("w", ("orders",), 20).calls,
+            "wait": lambda: waited(engine),
             "look": lambda: engine.queue("orders"),
         }[name]()
 

@@ -29,7 +29,7 @@ class Replies:
     def __init__(self) -> None:
         self.next = Leased()
 
-    async def wait(self, steps: Steps[Any]) -> Leased:
+    async def run(self, steps: Steps[Any]) -> Leased:
         steps.close()
         return self.next
 
@@ -47,7 +47,7 @@ class Rig:
 
     async def turn(self, brought: Leased) -> str:
         """Wait and claim once. Returns the queue that the claim waited for."""
-        assert await self.waiter.wait(QUEUES, 1_000) is None, "the claim waits: there was no wake-up yet"
+        assert await self.waiter.wait(QUEUES, 1_000, True) is None, "the claim waits: there was no wake-up yet"
         lead = self.waiter.take_lead()
         assert lead is not None
         self.replies.next = brought

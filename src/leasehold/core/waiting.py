@@ -51,11 +51,16 @@ class Take:
 class Lead:
     """A blocking command that is sent in one write with a claim from `queue`, before it. Its reply is not used.
 
-    The lease may begin at any moment of the wait, so the wait must be well below a lease's length.
+    The lease may begin at any moment of the wait. So the wait must end, and a heartbeat follow it, before other workers
+    take over a lease that began with the wait.
+
+    `if_idle`: a worker that runs jobs sends the command alone and claims after it. Its event loop may be blocked when
+    the reply comes, and the heartbeats of its jobs would keep the new ones from other workers.
     """
 
     command: Command
     queue: str
+    if_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,8 @@ Wait: TypeAlias = Wake | Take | Lead | Listen | Poll
 def led_by(command: Command, steps: Steps[T]) -> Steps[T]:
     """Send the blocking command in one write with the first script of the steps.
 
-    The wait is sent once: `WaitLost` when the connection is lost meanwhile. What the script did then is as after any
-    lost reply.
+    The wait is sent once. When the connection is lost meanwhile, the script alone is sent again, as after any lost
+    reply; on a cluster that raises `WaitLost`.
     """
     leads = iter((command,))
     return changing(steps, lambda call: replace(call, lead=next(leads, None)))
@@ -94,7 +99,7 @@ def calls_of(wait: Wait) -> Steps[str | None] | None:
         case Take(call):
             return call
         case Lead():
-            return _alone(wait)
+            return alone(wait)
         case _:
             return None
 
@@ -105,6 +110,6 @@ def pause_ms_of(wait: Wait, timeout_ms: int) -> int:
     return max(limits.MIN_WAIT_MS, min(interval_ms, timeout_ms))
 
 
-def _alone(lead: Lead) -> Steps[str | None]:
+def alone(lead: Lead) -> Steps[str | None]:
     """Run the command without its claim. What it took out of the queue is adopted by the next claim."""
     return lead.queue if (yield lead.command) is not None else None

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from leasehold.core import limits
 from leasehold.core.backoff import RetryBudget
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured, Unreachable
@@ -166,7 +168,13 @@ class Retrying(Generic[L]):
                     if action is Action.RECONNECT:
                         await self._drop_idle(link)
                     if wait is not None:
-                        raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
+                        if not invoke.lead:
+                            raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
+                        # The wait is over. The script may have run, and is repeated.
+                        invoke = replace(invoke, lead=None)
+                        data, led, wait = packed(invoke), False, None
+                        timeout = bound = time_for(invoke, data, self._reply_timeout)
+                        continue
                     patience = patience or RetryBudget(self._patience_of(error), self._random)
                     await self._kind.sleep(self._pause(patience, error, bound))
                 elif replies.is_reply(error):

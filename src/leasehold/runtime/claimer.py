@@ -54,6 +54,7 @@ class Claimer:
         self._batches = routes.batch_rules()
         self._of_lane = {queue: rule.size for queue, rule in self._batches.items() if rule.one_lane} or None
         """How many jobs of one lane a claim may take together, by queue."""
+        self._grace_s = context.engine.timing.grace_ms / limits.SECOND
         self._waiter = WorkWaiter(context.engine, context.driver, context.worker, context.env)
         self._logged = Once(UNROUTABLE_LOGGED)
         self._drops = Drops(context.env.clock)
@@ -180,6 +181,9 @@ class Claimer:
         finally:
             self._intake.end_claim()
         self._drops.add(leased.dropped)
+        if lead is not None:
+            # A lease began with the wait at the earliest, and others take its jobs a grace period after its end.
+            asked_at = min(self._env.lease_clock(), asked_at + self._grace_s)
         if lead is not None and leased.leases and not self._suspects.may_claim():
             # While this worker waited, another process of the machine began to run a job alone.
             self._suspects.claimed(Leased())
@@ -257,7 +261,7 @@ class Claimer:
     async def wait(self, queues: Part, wait_ms: int) -> bool | None:
         """Wait for a job of these queues. Return whether the worker was woken for one; None: the wait was lost or cut
         short."""
-        woken = await self._intake.rest(self._waiter.wait(queues, wait_ms))
+        woken = await self._intake.rest(self._waiter.wait(queues, wait_ms, self._inflight.empty))
         if self._intake.is_stopped or self._intake.is_disturbed:
             await self._waiter.put_back()
             return None

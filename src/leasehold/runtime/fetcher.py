@@ -90,6 +90,12 @@ class Fetcher:
             return True
         if 0 < len(leased.leases) < room:
             await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
+            if self._claimer.woken and leased.next_ms != 0:
+                await asyncio.sleep(0)  # the ends of handlers are reported in the next turn
+                if self._inflight.only_settles:  # this claim left no job, and the next one waits first
+                    self._woken_in_vain, self._is_last_look = 0, False
+                    await self._idle(leased.next_ms)
+                    return True
         if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
             self._woken_in_vain, self._is_last_look = 0, False
         elif not (leased.dropped or leased.next_ms == 0 or self._suspects.look_again):  # else claim again now
@@ -154,6 +160,9 @@ class Fetcher:
         if self._woken_in_vain > 1:  # other workers are faster
             pause_ms = min(limits.MIN_WAIT_MS * self._woken_in_vain, SPURIOUS_MS)
             await self._intake.rest(self._env.sleep(pause_ms / limits.SECOND))
+        if self._inflight.only_settles:  # a worker that holds no jobs starts the next one sooner
+            await self._intake.rest(self._settler.flushed(), SPURIOUS_MS)
+            self._keep_leases()
         most = self._context.engine.timing.idle_wait_ms
         wait_ms = max(limits.MIN_WAIT_MS, min(most, most if next_ms is None else next_ms))
         wait_ms += int(self._env.random() * limits.MIN_WAIT_MS / 4)

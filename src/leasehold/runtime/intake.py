@@ -16,6 +16,10 @@ from leasehold.runtime.ports import Env, Keeper
 DOUBT_MS: Final = 3 * limits.SECOND
 """How long the leases are kept after a claim whose reply was lost. Until then heartbeats have reported its jobs."""
 
+LINGER_MS: Final = 250
+"""How long after its last job an idle worker has its keeper continue. Less than the time until the first heartbeat: a
+job costs none, and a worker that gets many of them sends no message for each."""
+
 
 class Intake:
     """See the module. `kept`: how old the last good heartbeats are. `queues`: all queues of this worker."""
@@ -36,6 +40,7 @@ class Intake:
         self._doubt_until = -math.inf
         self._paused: frozenset[str] = frozenset()
         self._loop = asyncio.get_running_loop()
+        self._lingering: asyncio.TimerHandle | None = None
         self._stopped = self._loop.create_future()
         self._disturbed = self._loop.create_future()
 
@@ -108,8 +113,7 @@ class Intake:
 
     def keep_all(self) -> None:
         """Before a claim: have the keeper renew its leases, also if this process is blocked."""
-        if not self._keeps:
-            self.keep(self._all)
+        self.keep(self._keeps or self._all)
 
     def doubt(self) -> None:
         """After a claim whose reply was lost: have the keeper renew its leases until its reports have named them."""
@@ -120,11 +124,21 @@ class Intake:
         """Send the keeper the queues on which leases are held."""
         if self._clock() < self._doubt_until:
             queues = self._all
-        if queues != self._keeps:
-            if not queues or not self._keeps:
-                self.keeping_since = self._clock() if queues else None
-            self._keeps = queues
-            self._keeper.keep(queues)
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        if queues == self._keeps:
+            return
+        if queues:
+            self._send(queues)
+        else:
+            self._lingering = self._loop.call_later(LINGER_MS / limits.SECOND, self._send, queues)
+
+    def _send(self, queues: frozenset[str]) -> None:
+        if not queues or not self._keeps:
+            self.keeping_since = self._clock() if queues else None
+        self._keeps = queues
+        self._keeper.keep(queues)
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:

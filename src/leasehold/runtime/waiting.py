@@ -14,7 +14,7 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import Leased
 from leasehold.core.steps import Steps, WaitLost
-from leasehold.core.waiting import Lead, Listen, Poll, Take, Wake, led_by
+from leasehold.core.waiting import Lead, Listen, Poll, Take, Wake, alone, led_by
 from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env, Messages
@@ -45,14 +45,16 @@ class WorkWaiter:
         self._subscriptions: dict[str, Messages] = {}
         self._open = AsyncExitStack()
 
-    async def wait(self, queues: Sequence[str], timeout_ms: int) -> str | None:
+    async def wait(self, queues: Sequence[str], timeout_ms: int, is_idle: bool) -> str | None:
         """Wait until one of the queues may have work. Return its name; empty: unknown; None: the wait was lost, or
-        belongs to the next claim."""
+        belongs to the next claim. `is_idle`: the worker holds no jobs."""
         began = self._env.clock()
         wait = self._engine.wait(self._worker, self._in_turn(queues), timeout_ms)
         if isinstance(wait, Lead):
-            self._lead = wait
-            return None
+            if is_idle or not wait.if_idle:
+                self._lead = wait
+                return None
+            wait = Wake(alone(wait))
         try:
             queue = await self._execute(wait, timeout_ms)
         except (WaitLost, AccessDenied) as error:
@@ -65,7 +67,7 @@ class WorkWaiter:
         """Wait and claim in one write. Return also whether the wait ended before its time. Raises `WaitLost`."""
         began = self._env.clock()
         try:
-            leased = await self._link.wait(led_by(lead.command, steps))
+            leased = await self._link.run(led_by(lead.command, steps))
         except WaitLost as error:
             await self._pause(error, began)
             raise

@@ -11,6 +11,7 @@ from leasehold.core.outcome import Outcome, Retried
 from leasehold.core.rates import LimitPage
 from leasehold.core.schedule import Overlap, Ticked
 from leasehold.core.steps import Arg, Command, Invoke, Steps
+from leasehold.core.waiting import Wake
 from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.native.config import NativeConfig
 from leasehold.engines.native.engine import NativeEngine
@@ -55,6 +56,11 @@ class NativeClusterEngine(NativeEngine):
         start = _start_of(template)
         _check(start, queue, self._declared)
         self._declared = {**self._declared, start: queue}
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
+        return Wake(
+            self._wake(queues, timeout_ms)
+        )  # while a slot moves, Redis refuses one of the two commands of a lead
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
         yield from self.prepare(jobs)

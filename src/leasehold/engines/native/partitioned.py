@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,7 @@ from leasehold.core.outcome import Completed, Outcome
 from leasehold.core.partitions import home_of, key_of, place_of, split_place
 from leasehold.core.shape import PLAIN
 from leasehold.core.steps import Command, Invoke, Reply, Steps, T
-from leasehold.core.waiting import Wake
+from leasehold.core.waiting import Lead, Wake
 from leasehold.engines.kit.chunks import Failures, known, sooner
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes
@@ -251,8 +251,16 @@ class PartitionedEngine(PartitionedInspector):
         """Whether jobs may be ready: scripts push to `wake` for them, and a claim that leaves none deletes it."""
         return bool((yield Command(("LLEN", f"{self.prefix(place)}:wake"))))
 
-    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
-        return Wake(self._wake(queues, timeout_ms))
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake | Lead:
+        """Wait for a token in `wake`. An idle worker of one queue without partitions claims in the same write: see
+        decision 0002."""
+        queue, timing = queues[0], self.timing
+        partitions, until = self._known.get(queue, (1, 0.0))
+        # Where the number of partitions must be read first, the claim would begin with another script.
+        if len(queues) > 1 or partitions > 1 or time.monotonic() >= until:
+            return Wake(self._wake(queues, timeout_ms))
+        most_ms = timing.lease_ms + timing.grace_ms - timing.beat_ms
+        return Lead(_block((f"{self.prefix(queue)}:wake",), min(timeout_ms, most_ms)), queue, if_idle=True)
 
     def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         """Wait for a job. A queue needs one connection, however many partitions it has."""
@@ -265,10 +273,9 @@ class PartitionedEngine(PartitionedInspector):
         for queue, turns in parted.items():
             if turns.next_ms() == 0:  # a job has ended since the last claim
                 return queue
-        timeout = max(timeout_ms, limits.MIN_WAIT_MS)
         self._waits |= parted.keys()
         try:
-            reply: Reply = yield Command(("BLPOP", *keys, f"{timeout / limits.SECOND:.3f}"), block_ms=timeout)
+            reply: Reply = yield _block(keys, timeout_ms)
         finally:
             self._waits -= parted.keys()
         woken = keys[reply[0].decode()] if reply else None
@@ -368,6 +375,12 @@ def _check(job: NewJob) -> None:
         raise UnsupportedFeature(
             f"Queue {job.queue!r} has partitions: jobs with limits or a share need a queue without partitions."
         )
+
+
+def _block(keys: Iterable[str], timeout_ms: int) -> Command:
+    """Take a token of one of these lists, or wait for it."""
+    block_ms = max(timeout_ms, limits.MIN_WAIT_MS)
+    return Command(("BLPOP", *keys, f"{block_ms / limits.SECOND:.3f}"), block_ms=block_ms)
 
 
 def _may_wake(lease: Lease, outcome: Outcome) -> bool:

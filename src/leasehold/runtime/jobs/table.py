@@ -62,6 +62,11 @@ class Inflight:
         return not self._table and not self.running
 
     @property
+    def only_settles(self) -> bool:
+        """Whether all jobs that are held have ended, and only their outcomes are to be written."""
+        return bool(self._table) and not (self.running or self.pending or self.gathering.group_of)
+
+    @property
     def lasting(self) -> bool:
         """Whether no job is held but persistent ones, and no handler runs but those of persistent jobs and those that
         were given up."""
