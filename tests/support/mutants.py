@@ -33,8 +33,8 @@ class Mutant:
         return {name: text for name, text in changed.items() if text != SCRIPTS[name].text}
 
 
-_REMEMBER: Final = "return remember(session, number, table.concat(answers)"
-_FORGET: Final = "return (table.concat(answers)"
+_REMEMBER: Final = "return remember(session, number, answers"
+_FORGET: Final = "return (answers"
 _DOWN: Final = "function(a, b) return a[1] > b[1] end"
 _UP: Final = "function(a, b) return a[1] < b[1] end"
 
@@ -58,7 +58,7 @@ _SCHEDULES: Final = (
 )
 
 _PLAIN: Final = (
-    Mutant("settle-without-token", "if mine == ARGV[at + 1] then", "if mine then", ("settle",)),
+    Mutant("settle-without-token", "if mine == token then", "if mine then", ("settle",)),
     Mutant("extend-without-token", "if mine ~= token then", "if not mine then", ("extend",)),
     Mutant("enqueue-forgets", _REMEMBER, _FORGET, ("enqueue",)),
     Mutant("settle-forgets", _REMEMBER, _FORGET, ("settle",)),
@@ -111,17 +111,17 @@ _PLAIN: Final = (
     Mutant("claim-between-parts", "if rest then", "if false then", ("claim",)),
     Mutant("release-ascending", f"table.sort(front, {_DOWN})", f"table.sort(front, {_UP})"),
     Mutant("promote-keeps", "call('ZREM', key('scheduled'), unpack(promoted))", ""),
-    Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(gone))", "", ("settle",)),
+    Mutant("settle-keeps-held", "call('HDEL', held_key, unpack(ids, 1, gone))", "0", ("settle",)),
     Mutant(
         "complete-keeps-job",
-        "if call('HDEL', key('jobs'), id) == 0 then",
-        "if call('HEXISTS', key('jobs'), id) == 0 then",
+        "call('HDEL', jobs, id) == 1 then",
+        "call('HEXISTS', jobs, id) == 1 then",
         ("settle",),
     ),
     Mutant(
         "gone-is-completed",
-        "if call('HDEL', key('jobs'), id) == 0 then",
-        "if call('HDEL', key('jobs'), id) < 0 then",
+        "call('HDEL', jobs, id) == 1 then",
+        "call('HDEL', jobs, id) >= 0 then",
         ("settle",),
     ),
     Mutant("ghosts-live", "if is_skipped and is_skipped(list, id) then return end", "", ("claim",)),
@@ -208,10 +208,10 @@ _PLAIN: Final = (
 
 # Lanes.
 _LANES: Final = (
-    Mutant("lane-one-too-many", "counts.busy < lane_limits.of(lane)", "counts.busy <= lane_limits.of(lane)"),
-    Mutant("parked-lane-runs", "call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE'", "call('ZSCORE'"),
-    Mutant("held-lane-runs", " == 1 or call('ZSCORE', key('holds'), lane)", " == 1"),
-    Mutant("lane-turns-twice", "if after and not before then", "if after then"),
+    Mutant("lane-one-too-many", "busy[n] < lane_limits.of(lane)", "busy[n] <= lane_limits.of(lane)"),
+    Mutant("parked-lane-runs", "not (parked[i] or holds[i]", "not (holds[i]"),
+    Mutant("held-lane-runs", "parked[i] or holds[i] or", "parked[i] or"),
+    Mutant("lane-turns-twice", "if after[n] and not before[n] then", "if after[n] then"),
     Mutant("lane-turn-stays", "call('LREM', key('turns'), 1, share and '$' .. share or lane)", ""),
     Mutant("lane-returns-at-random", "return other and tonumber(other) <= rank", "return false"),
     Mutant("lane-hint-is-believed", "if hint and is_before(hint - 1) and not is_before(hint) then", "if hint then"),
@@ -219,23 +219,27 @@ _LANES: Final = (
     Mutant("claim-reads-all", "cut_to_bytes = has_large() and", "cut_to_bytes = false and", ("claim",)),
     Mutant("large-is-not-noted", "if bytes > 2048 and", "if false and"),
     Mutant("spoilt-list-unnoticed", "checked[list] or call('LLEN', key(list))", "true"),
-    Mutant("spoilt-lane-has-no-turn", "if refused then turns.add(lane, true) end", "", ("claim",)),
+    Mutant("spoilt-lane-has-no-turn", "if refused then turns.add({ lane }, true) end", "", ("claim",)),
     Mutant("lane-limit-stays", "if not is_internal(lane) then lane_limits.set(lane, 1) end", ""),
     Mutant("lane-limit-forgotten", "call('HSET', key('limits'), lane, limit)", ""),
-    Mutant("lane-counts-zero", "    if counts.busy <= 0 then", "    if counts.busy < 0 then"),
-    Mutant("lane-of-uncounted-jobs", "counts.waiting = call('RPUSH'", "call('RPUSH'"),
-    Mutant("lane-is-still-occupied", "counts.busy = counts.busy - 1", ""),
+    Mutant("lane-counts-zero", "busy[n] ~= stored[n] and busy[n] > 0", "busy[n] ~= stored[n]"),
+    Mutant("lane-of-uncounted-jobs", "waiting[n] = call('RPUSH'", "call('RPUSH'"),
+    Mutant("lane-is-still-occupied", "busy[at[n]] = busy[at[n]] - 1", ""),
     Mutant("full-lane-goes-on", "if turn.busy >= limited_to and not refused then return false end", "", ("claim",)),
-    Mutant("lane-count-grows", "if call('HSET', key('busy'), id, rank .. ' ' .. lane) == 1 then", "if true then"),
+    Mutant("lane-count-grows", "if not text then more[lane]", "if true then more[lane]"),
     Mutant(
         "lane-retry-at-the-end",
         "place(id, shape, call('HEXISTS', key('busy'), id) == 1)\n  end",
         "place(id, shape, false)\n  end",
     ),
-    Mutant("lane-goes-on-in-silence", "turns.add(lane, first)\n      wake_one()", "turns.add(lane, first)"),
+    Mutant("lane-goes-on-in-silence", "turns.add(added, first)\n      wake_one()", "turns.add(added, first)"),
     Mutant("due-shape-forgotten", "return id or entry, mark == '*'", "return id or entry, false"),
-    Mutant("batch-of-all-tasks", "task_of(record) ~= turn.task or", "", ("claim",)),
-    Mutant("batch-with-suspects", "(task_of(record) ~= turn.task or is_suspect)", "task_of(record) ~= turn.task"),
+    Mutant("batch-of-all-tasks", "task_of(record) ~= task_of(turn.taken) or", "", ("claim",)),
+    Mutant(
+        "batch-with-suspects",
+        "(task_of(record) ~= task_of(turn.taken) or is_suspect)",
+        "task_of(record) ~= task_of(turn.taken)",
+    ),
     Mutant(
         "batch-beyond-limit", "limited_to == 1 and most or math.min(most, limited_to - turn.busy)", "most", ("claim",)
     ),
@@ -243,7 +247,7 @@ _LANES: Final = (
     Mutant("lanes-left-behind", "call('LPUSH', key('turns'), unpack(left))", "", ("claim",)),
     Mutant("lanes-before-all", "chosen[1] == '1'", "true", ("claim",)),
     Mutant("all-before-lanes", "chosen[1] == '1'", "false", ("claim",)),
-    Mutant("suspect-frees-its-lane", "    lanes.occupy(turn.lane, id, rank or digits(token + 1))\n", "", ("claim",)),
+    Mutant("suspect-frees-its-lane", "    occupied[#occupied + 1] = turn.lane\n", "", ("claim",)),
     Mutant("block-goes-on", "if rule == 'block' then", "if false then"),
     Mutant("block-expires", "blocks and 9999999999999 or ", ""),
     Mutant("block-for-ever", "unblock(id)\n    lane_ends.leave(shape, id)\n", "unblock(id)\n"),
@@ -269,9 +273,7 @@ _LANES: Final = (
     Mutant("cancelled-blocks", "state ~= 'cancelled' and call('HGET', key('settings')", "call('HGET', key('settings')"),
     Mutant("parks-nothing", "if rule == 'park' and", "if false and"),
     Mutant("parked-twice", "rule == 'park' and call('HEXISTS', key('parked'), lane) == 0 then", "rule == 'park' then"),
-    Mutant(
-        "completed-stays-in-lane", "if lane then lanes.leave(lane, id) end\n      if has_key", "if has_key", ("settle",)
-    ),
+    Mutant("completed-stays-in-lane", "if #laned > 0 then lanes.leave(lanes_of, laned) end", "", ("settle",)),
     Mutant(
         "removed-stays-in-lane",
         "      lane_ends.leave(shape, id)\n      uniques",
@@ -316,7 +318,7 @@ _QUEUE: Final = (
 # Unique keys.
 _UNIQUE: Final = (
     Mutant("key-outlives-bad-end", "free_key(shape, id, state == 'cancelled')", ""),
-    Mutant("key-outlives-completion", "if has_key(shape) then uniques.free_key(shape, id, false) end", "", ("settle",)),
+    Mutant("key-outlives-completion", "uniques.free_key(shaped[id], id, false)", "", ("settle",)),
     Mutant("key-outlives-removal", "free_key(shape, id, true)", "", ("discard", "sweep")),
     Mutant("key-outlives-start", "uniques.key_of(shape) == 's' then", "false then", ("claim",)),
     Mutant("window-ends-with-job", "(gone or mode ~= 'w'", "(true or mode ~= 'w'"),
@@ -413,7 +415,9 @@ _LIMITS: Final = (
     Mutant("moment-of-the-next-is-lost", "gates.note_moment(name, moment)\n        end", "end", ("claim",)),
     Mutant("newcomers-first", "if not entered and state.gated > 0 then return limit.name end", ""),
     Mutant(
-        "parked-lane-keeps-its-chance", "if before and not after and has_limits() then passes.pass_on(lane) end", ""
+        "parked-lane-keeps-its-chance",
+        "if before[n] and not after[n] and has_limits() then passes.pass_on(lane) end",
+        "",
     ),
     Mutant("change-opens-nothing", "use_limits()\nopen_lanes.open_all(name)", "", ("set_limit",)),
     Mutant("code-only", "tonumber(state.most) or limit.most", "limit.most"),
@@ -429,8 +433,8 @@ _LIMITS: Final = (
     Mutant("share-has-two-turns", " == 1 and my.serving ~= key('share:' .. share) then", " == 1 then", ("claim",)),
     Mutant(
         "empty-lane-at-a-gate",
-        "if has_limits() then gates.leave(lane) end\n    end\n    if before",
-        "end\n    if before",
+        "if has_limits() then gates.leave(lane) end\n      end\n      if before",
+        "end\n      if before",
     ),
 )
 _TRANSFER: Final = (

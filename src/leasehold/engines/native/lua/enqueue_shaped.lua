@@ -5,7 +5,7 @@
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find ends admit large layout words
+--@include begin types remember find admit large layout words
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 local time, micros = clock()
@@ -126,7 +126,7 @@ for i = 4, #ARGV, 4 do
   local own = string.sub(rule, 1, 1) == '1'
   note_size(#record)
   note_limits(shape)
-  if #rule > 1 and is_new(id, own) then
+  if has_key(shape) and is_new(id, own) then
     letter, other, follows = contend(id, ARGV[i + 1], shape, rule)
   end
   if letter then
@@ -139,6 +139,6 @@ for i = 4, #ARGV, 4 do
     answers[#answers + 1] = 0
   end
 end
-for _, lane in ipairs(order) do lane_line.append(lane, lanes[lane], lanes[lane].limit) end
+if #order > 0 then lane_line.append(order, lanes) end
 --@include queued
 return remember(session, number, table.concat(answers) .. table.concat(others) .. woke)

@@ -62,7 +62,7 @@ local function is_here(list, id)
   if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0 then return true end
   local state, _, record = find(id)
   if state == 'ready' and shapes.list_of(shape_of(record)) == list and not call('LPOS', key('isolated'), id) then return true end
-  is_tombstone(name)
+  is_tombstone(list, id)
   return false
 end
 
@@ -97,12 +97,12 @@ local function take_lane(lane)
     turns.remove(lane)
     return true
   end
-  lanes.change(lane, false, function(counts)
+  lanes.change({ lane }, false, function(waiting)
     repeat
       local removed
       removed, full = take_entries('lane:' .. lane)
       call('HINCRBY', key('meta'), 'laned', 0 - removed)
-      counts.waiting = counts.waiting - removed
+      waiting[1] = waiting[1] - removed
     until full or removed == 0
   end)
   return not full

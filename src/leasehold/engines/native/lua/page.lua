@@ -5,7 +5,7 @@
 -- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
 -- it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
 -- Invariant: changes nothing.
---@include begin line company pages
+--@include begin due line company pages
 local state, lane = ARGV[1], ARGV[2]
 open_page(3)
 local rows, seen = {}, {}

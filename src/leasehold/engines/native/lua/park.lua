@@ -10,7 +10,7 @@ if call('HEXISTS', key('parked'), lane) == tonumber(parked) then
   return remember(session, number, '0')
 end
 local time = clock()
-lanes.change(lane, false, function()
+lanes.change({ lane }, false, function()
   if parked == '1' then
     call('HSET', key('parked'), lane, time .. ' ')
   else

@@ -16,10 +16,15 @@ end
 
 has_tries = call('EXISTS', key('tries')) == 1
 local unlaned, took_suspects = 0, false
-is_skipped = function(list, id) return is_tombstone(tombstone_name(list, id)) end
+is_skipped = is_tombstone
 cut_to_bytes = has_large() and function(ids) return { unpack(ids, 1, readable(ids, @CLAIM_BYTES@ - read)) } end
+-- Writes what lib taketurns has left to write about the lanes of the jobs taken so far.
+local note_occupied = nil
 start = function(id, shape, text)
-  if has_key(shape) and uniques.key_of(shape) == 's' then uniques.free_key(shape, id, false) end
+  if has_key(shape) and uniques.key_of(shape) == 's' then
+    if note_occupied then note_occupied() end
+    uniques.free_key(shape, id, false)
+  end
   if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
 end
 

@@ -1,6 +1,6 @@
 -- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs whose time has come,
 -- and jobs of workers that died.
---@include silence hold
+--@include silence due hold
 
 -- Put scheduled jobs that are due into line. A job of a lane or a priority counts as several, since it takes as long.
 local function promote(time, limit)

@@ -1,5 +1,5 @@
 -- lib find: find one job, and take it out of its place.
---@include clock task unique tombstones
+--@include clock task due unique tombstones
 
 -- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text of the
 -- claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.
@@ -56,7 +56,7 @@ local function take_out(id, state, found)
     -- The next job of its lane may have other limits.
     local lane = has_limits() and string.match(found, '^@lane:([^@/]+)/')
     if lane and lanes.entry_of(call('LINDEX', key('lane:' .. lane), 0) or '') == id then
-      lanes.change(lane, true, function() gates.leave(lane) end)
+      lanes.change({ lane }, true, function() gates.leave(lane) end)
     end
   elseif state == 'scheduled' then
     call('ZREM', key('scheduled'), found)

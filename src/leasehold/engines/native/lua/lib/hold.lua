@@ -8,7 +8,7 @@ local function change_hold(name, change)
     change()
     wake_one()
   else
-    lanes.change(name, false, change)
+    lanes.change({ name }, false, change)
   end
 end
 

@@ -28,7 +28,7 @@ local lane_ends = setmetatable({ function(my)
   -- Let the lane of an ended job continue without it.
   function my.leave(shape, id)
     local lane = shapes.word(shape, 'l')
-    if lane then lanes.leave(lane, id) end
+    if lane then lanes.leave({ lane }, { id }) end
   end
 
   -- End a job in its lane by the rule of the queue. Answers whether the job blocks its lane.
@@ -43,7 +43,7 @@ local lane_ends = setmetatable({ function(my)
       return true
     end
     if rule == 'park' and call('HEXISTS', key('parked'), lane) == 0 then
-      lanes.change(lane, false, function() call('HSET', key('parked'), lane, time .. ' ' .. id) end)
+      lanes.change({ lane }, false, function() call('HSET', key('parked'), lane, time .. ' ' .. id) end)
     end
     my.leave(shape, id)
     return false

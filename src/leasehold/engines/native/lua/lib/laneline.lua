@@ -1,26 +1,8 @@
 -- lib laneline: how jobs get into the line of their lane.
 --@include lanes
 
--- Put these jobs at the end, or with `first` at the front, of an internal lane.
-local function put_internal(lane, ids, first)
-  lanes.change(lane, first, function(counts)
-    counts.waiting = call(first and 'LPUSH' or 'RPUSH', key('lane:' .. lane), unpack(ids))
-    call('HINCRBY', key('meta'), 'laned', #ids)
-  end)
-end
-
-local lane_line = setmetatable({ function(my)
-  -- Put these jobs at the end of a lane, and set how many jobs of the lane may run.
-  function my.append(lane, ids, limit)
-    if is_internal(lane) then return put_internal(lane, ids, false) end
-    lanes.change(lane, false, function(counts)
-      lane_limits.set(lane, limit)
-      counts.waiting = call('RPUSH', key('lane:' .. lane), unpack(ids))
-      call('HINCRBY', key('meta'), 'laned', #ids)
-      for _, id in ipairs(ids) do lanes.vacate(lane, id, counts) end
-    end)
-  end
-
+-- How a job comes back into its lane: a part of `lane_line`.
+local function add_requeue(my)
   -- Count the jobs with a lower rank at the front of a lane. They stand there in the order of their ranks, in front of the
   -- jobs that were never out of line, and are no more than can have been out of line at one time.
   local hints = {}
@@ -47,7 +29,7 @@ local lane_line = setmetatable({ function(my)
   function my.requeue(lane, id)
     local list, _, rank = key('lane:' .. lane), lanes.occupied_by(id)
     rank = rank or '0'
-    lanes.change(lane, true, function(counts)
+    lanes.change({ lane }, true, function(waiting, busy)
       local before, entry = count_before(list, tonumber(rank)), '@' .. rank .. '/' .. id
       hints[list] = before + 1
       if before > 0 then
@@ -56,10 +38,39 @@ local lane_line = setmetatable({ function(my)
         call('LPUSH', list, entry)
       end
       call('HINCRBY', key('meta'), 'laned', 1)
-      counts.waiting = counts.waiting + 1
-      lanes.vacate(lane, id, counts)
+      waiting[1] = waiting[1] + 1
+      lanes.vacate({ id }, { 1 }, busy)
       -- The job now in front may have other limits than the one that waited at a gate.
       if has_limits() then gates.leave(lane) end
+    end)
+  end
+end
+
+local lane_line = setmetatable({ function(my)
+  add_requeue(my)
+  -- Put jobs at the end of their lanes, and set how many jobs of a lane may run: for each of these lanes, `line` has the ids, and
+  -- the number as `limit`.
+  function my.append(names, line)
+    local placed, at = {}, {}
+    lanes.change(names, false, function(waiting, busy)
+      for n, lane in ipairs(names) do
+        local ids = line[lane]
+        if not is_internal(lane) then lane_limits.set(lane, ids.limit) end
+        waiting[n] = call('RPUSH', key('lane:' .. lane), unpack(ids))
+        for _, id in ipairs(ids) do
+          placed[#placed + 1], at[#at + 1] = id, n
+        end
+      end
+      call('HINCRBY', key('meta'), 'laned', #placed)
+      lanes.vacate(placed, at, busy)
+    end)
+  end
+
+  -- Put a job at the front of an internal lane, which no job occupies.
+  function my.put_first(lane, id)
+    lanes.change({ lane }, true, function(waiting)
+      waiting[1] = call('LPUSH', key('lane:' .. lane), id)
+      call('HINCRBY', key('meta'), 'laned', 1)
     end)
   end
 end }, lazy)

@@ -39,7 +39,7 @@ end
 
 -- Whether the claim of a job with this shape holds places of limits.
 local function has_places(shape)
-  if shape == '' or not string.find(' ' .. shape, ' m=', 1, true) then return false end
+  if not string.find(shape, 'm=', 1, true) or not string.find(' ' .. shape, ' m=', 1, true) then return false end
   use_limits()
   return true
 end

@@ -52,13 +52,13 @@ end
 -- Take up to `limit` entries out of a lane. Answers the ids and the number of entries.
 local function pop_lane(lane, limit)
   local ids, looked = {}, 0
-  lanes.change(lane, false, function(counts)
+  lanes.change({ lane }, false, function(waiting)
     local entries = call('LPOP', key('lane:' .. lane), fitting('lane:' .. lane, limit)) or {}
     looked = #entries
-    counts.waiting = counts.waiting - looked
+    waiting[1] = waiting[1] - looked
     for _, entry in ipairs(entries) do
       local id = lanes.entry_of(entry)
-      if not is_tombstone(tombstone_name('lane:' .. lane, id)) then ids[#ids + 1] = id end
+      if not is_tombstone('lane:' .. lane, id) then ids[#ids + 1] = id end
     end
     call('HINCRBY', key('meta'), 'laned', 0 - looked)
   end)
@@ -113,7 +113,7 @@ local function pop_line(line, limit)
   local level = string.match(line, '^ready:(.*)$')
   if level and call('EXISTS', key(line)) == 0 then call('ZREM', key('priorities'), level) end
   for _, id in ipairs(entries) do
-    if line == 'isolated' or not is_tombstone(tombstone_name(line, id)) then ids[#ids + 1] = id end
+    if line == 'isolated' or not is_tombstone(line, id) then ids[#ids + 1] = id end
   end
   return ids, #entries
 end

@@ -24,7 +24,7 @@ do
         wake(is_own)
       elseif lanes.may_run(lane) then
         call('HSET', key('opened'), lane, since .. ' ' .. name)
-        turns.add(lane, true)
+        turns.add({ lane }, true)
         wake(is_own)
         return gates.drop_empty(name)
       end

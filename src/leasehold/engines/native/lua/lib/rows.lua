@@ -2,7 +2,7 @@
 -- kind: w waits in its line, i in `isolated`, s for its time (place: when it is due), f for another job with its key, e has ended
 -- (place: `<state> <expires>`, text: its end; else text: its tries). rank: in the lane that it occupies, lasts: until when it has its
 -- unique key, as `unique` has it; both '' for none.
---@include wake unique large laneends
+--@include wake due unique large laneends
 local rows = {}
 local MOVING = '@migrate'
 
@@ -19,14 +19,14 @@ end
 -- Start no job of a lane until `rows.open`, unless the lane is parked anyway.
 function rows.close(lane, time)
   if call('HEXISTS', key('parked'), lane) == 1 then return end
-  lanes.change(lane, false, function() call('HSET', key('parked'), lane, time .. ' ' .. MOVING) end)
+  lanes.change({ lane }, false, function() call('HSET', key('parked'), lane, time .. ' ' .. MOVING) end)
 end
 
 -- Open a lane that was closed; or leave it parked, as it was at the other server (`parked`, else '').
 function rows.open(lane, parked)
   local by = string.match(call('HGET', key('parked'), lane) or '', '^%d+ (.*)$')
   if by and by ~= MOVING then return end
-  lanes.change(lane, false, function()
+  lanes.change({ lane }, false, function()
     if parked ~= '' then
       call('HSET', key('parked'), lane, parked)
     else
@@ -39,12 +39,12 @@ end
 local function line_up(id, shape, first)
   local lane, priority = shapes.lane_of(shape), shapes.word(shape, 'p')
   if lane then
-    lanes.change(lane, false, function(counts)
+    lanes.change({ lane }, false, function(waiting)
       local list = key('lane:' .. lane)
       if not is_internal(lane) and call('EXISTS', list) == 0 and lanes.busy_of(lane) == 0 then
         lane_limits.set(lane, tonumber(shapes.word(shape, 'n') or 1))
       end
-      counts.waiting = call(first and 'LPUSH' or 'RPUSH', list, id)
+      waiting[1] = call(first and 'LPUSH' or 'RPUSH', list, id)
       call('HINCRBY', key('meta'), 'laned', 1)
       -- The job now in front may have other limits than the one that waited at a gate.
       if first and has_limits() then gates.leave(lane) end
@@ -60,9 +60,9 @@ end
 local function take_rank(row, shape)
   local lane = shapes.word(shape, 'l')
   if not lane then return end
-  lanes.change(lane, false, function(counts)
-    lanes.occupy(lane, row[2], row[6])
-    counts.busy = lanes.busy_of(lane)
+  lanes.change({ lane }, false, function(_, busy)
+    lanes.occupy({ lane }, { row[2], row[6] .. ' ' .. lane })
+    busy[1] = lanes.busy_of(lane)
   end)
   if row[1] ~= 'e' then return end
   local ids = lane_ends.blockers(lane)

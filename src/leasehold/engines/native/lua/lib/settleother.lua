@@ -41,13 +41,17 @@ end
 finish = function()
   if #completed_ids > 0 and #tries > 0 then call('HDEL', key('tries'), unpack(completed_ids)) end
   clear_notes(completed_ids)
+  local lanes_of, laned = {}, {}
   for _, id in ipairs(completed_ids) do
-    local shape = shaped[id]
-    if shape then
-      local lane = shapes.word(shape, 'l')
-      if lane then lanes.leave(lane, id) end
-      if has_key(shape) then uniques.free_key(shape, id, false) end
+    local lane = shaped[id] and shapes.word(shaped[id], 'l')
+    if lane then
+      lanes_of[#lanes_of + 1] = lane
+      laned[#laned + 1] = id
     end
+  end
+  if #laned > 0 then lanes.leave(lanes_of, laned) end
+  for _, id in ipairs(completed_ids) do
+    if shaped[id] and has_key(shaped[id]) then uniques.free_key(shaped[id], id, false) end
     publish_end(id, 'completed')
   end
   if return_to_front then return_to_front() end

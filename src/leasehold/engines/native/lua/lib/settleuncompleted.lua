@@ -1,6 +1,6 @@
 -- lib settleuncompleted: settlements that are not completions: retries, releases, bad ends, rounds of persistent jobs. A part of
 -- `settle`.
---@include back task large
+--@include back due task large
 local tasks, front, cancels = {}, {}, cancels_asked(ids)
 for n, id in ipairs(ids) do
   if ARGV[5 + (n - 1) * 6 + 2] == 'u' then

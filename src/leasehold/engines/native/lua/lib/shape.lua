@@ -1,14 +1,27 @@
 -- lib shape: where a job waits. The words of a shape are the last ones of the first line of the record and of the claim:
 -- p=<priority> l=<lane> n=<most jobs of the lane at one time> u=<mode>:<unique key> k=1 (persistent) m=<limits> g=<share>.
---@include lazy clock shapeof due laneline
+--@include lazy clock shapeof laneline
 
 -- Note that the queue has jobs with limits: see `has_limits`.
 local function note_limits(shape)
   if not limited and has_places(shape) then call('HSET', key('meta'), 'limited', '1') end
 end
 
+-- What answers the value of a word of a shape, nil for none. A shape is asked for several of its words.
+local function word_of_shapes()
+  local parsed = {}
+  return function(shape, name)
+    if not parsed[shape] then
+      local words = {}
+      for word, value in string.gmatch(' ' .. shape, ' (%a)=(%S+)') do words[word] = value end
+      parsed[shape] = words
+    end
+    return parsed[shape][name]
+  end
+end
+
 shapes = setmetatable({ function(my)
-  function my.word(shape, name) return string.match(' ' .. shape, ' ' .. name .. '=(%S+)') end
+  my.word = word_of_shapes()
 
   -- The lane in which a job waits: its own, or the internal one of its limits and its share; nil for none.
   function my.lane_of(shape)
@@ -34,12 +47,12 @@ shapes = setmetatable({ function(my)
   -- Put a job into its list: at the end, or with `first` at the front.
   function my.place(id, shape, first)
     local lane, priority = my.lane_of(shape), my.word(shape, 'p')
-    if lane and is_internal(lane) then
-      put_internal(lane, { id }, first)
+    if lane and first and is_internal(lane) then
+      lane_line.put_first(lane, id)
     elseif lane and first then
       lane_line.requeue(lane, id)
     elseif lane then
-      lane_line.append(lane, { id }, tonumber(my.word(shape, 'n') or 1))
+      lane_line.append({ lane }, { [lane] = { id, limit = tonumber(my.word(shape, 'n') or 1) } })
     else
       call(first and 'LPUSH' or 'RPUSH', key(my.list_of(shape)), id)
     end
@@ -59,6 +72,7 @@ shapes = setmetatable({ function(my)
     if type(size) == 'number' then
       my.place(id, shape, false)
     else
+--@part due
       call('ZADD', key('scheduled'), (clock()), due_entry(id, call('HGET', key('jobs'), id)))
     end
   end

@@ -1,8 +1,20 @@
 -- lib taketurns: take jobs of lanes, lane by lane in their turns. A part of `claim`, for queues that use features.
 --@include takelist
 
+-- The lanes of jobs that this claim has taken out of line, and the texts of these jobs in `busy`. They are written together; before
+-- that, nothing else of this call may ask whether a lane may run.
+local occupied, busy_texts = {}, {}
+note_occupied = function()
+  if #occupied == 0 then return end
+  lanes.occupy(occupied, busy_texts)
+  occupied, busy_texts = {}, {}
+end
+
+-- The turn of a lane. (One table for all turns of a claim, since a table takes longer than a turn needs.)
+local turn = {}
+
 -- Whether a limit stops a job. Then its lane waits at the gate of the limit.
-local function is_stopped(turn, record)
+local function is_stopped(record)
   local shape = has_limits() and shape_of(record) or ''
   if not has_places(shape) then return false end
   local name, moment = starts.stopped_by(shapes.word(shape, 'm'), turn.entered, time, micros)
@@ -16,9 +28,9 @@ local function is_stopped(turn, record)
 end
 
 -- Take the job of an entry, which has been popped, of the lane whose turn it is. Answers whether the turn may continue.
-local function take_entry(turn, entry)
+local function take_entry(entry)
   local id, rank = lanes.entry_of(entry)
-  if is_tombstone(tombstone_name(turn.list, id)) then return true end
+  if is_tombstone(turn.list, id) then return true end
   local record = call('HGET', key('jobs'), id)
   local failures, crashes, doubtful = counted(has_tries and call('HGET', key('tries'), id))
   local is_suspect = doubtful >= config.isolate
@@ -26,14 +38,15 @@ local function take_entry(turn, entry)
     dropped[#dropped + 1] = id
     return true
   end
-  local is_other = turn.task and (task_of(record) ~= turn.task or is_suspect)
-  if is_other or not is_suspect and is_stopped(turn, record) then
+  local is_other = turn.taken and (task_of(record) ~= task_of(turn.taken) or is_suspect)
+  if is_other or not is_suspect and is_stopped(record) then
     call('LPUSH', key(turn.list), entry)
     turn.popped = turn.popped - 1
     return false
   end
   if not turn.internal then
-    lanes.occupy(turn.lane, id, rank or digits(token + 1))
+    occupied[#occupied + 1] = turn.lane
+    busy_texts[#busy_texts + 1], busy_texts[#busy_texts + 2] = id, (rank or token_text(token + 1)) .. ' ' .. turn.lane
     turn.busy = turn.busy + 1
   end
   if is_suspect then
@@ -41,14 +54,14 @@ local function take_entry(turn, entry)
     return false
   end
   take(id, record, failures, crashes)
-  turn.task = task_of(record)
   turn.taken = record
   return true
 end
 
 -- The end of a turn under limits. An opened lane that has used nothing of its limit gives its chance to the next one.
-local function end_turn(turn)
+local function end_turn()
   local pass = turn.pass
+  note_occupied()
   if turn.stop then
     limits.forget(turn.stop)
     gates.shut(turn.lane, turn.stop, turn.moment, pass and not turn.taken and pass.since)
@@ -61,27 +74,27 @@ local function end_turn(turn)
   end
 end
 
--- Take the next job of a lane, or up to `most` jobs of one task that follow each other. Answers whether the lane may continue.
-local function take_turn(lane, most)
-  local turn = {
-    lane = lane, list = 'lane:' .. lane, internal = is_internal(lane), busy = lanes.busy_of(lane), popped = 0,
-    pass = has_limits() and passes.take(lane),
-  }
-  turn.entered = turn.pass ~= nil and turn.pass ~= false
+-- Take the next job of a lane, or up to `most` jobs of one task that follow each other; `busy` of its jobs occupy it. Answers whether
+-- the lane may continue.
+local function take_turn(lane, most, busy)
+  turn.lane, turn.list, turn.internal, turn.busy = lane, 'lane:' .. lane, is_internal(lane), busy
+  turn.popped, turn.taken, turn.stop, turn.moment = 0, nil, nil, nil
+  turn.pass = has_limits() and passes.take(lane) or nil
+  turn.entered = turn.pass ~= nil
   local limited_to = lane_limits.of(lane)
   local goal = #jobs + (limited_to == 1 and most or math.min(most, limited_to - turn.busy))
   while #jobs < goal and looked < limit + @MAX_LOOK@ and (turn.popped == 0 or read < @MAX_CALL_BYTES@) do
     local entry = ask('LPOP', turn.list)
     if not entry then break end
     looked, turn.popped = looked + 1, turn.popped + 1
-    if not take_entry(turn, entry) then break end
+    if not take_entry(entry) then break end
   end
   unlaned = unlaned + turn.popped
-  if turn.pass or turn.stop then end_turn(turn) end
+  if turn.pass or turn.stop then end_turn() end
   if turn.stop then return false end
   if turn.busy >= limited_to and not refused then return false end
   if call('EXISTS', key(turn.list)) == 1 then
-    if refused then turns.add(lane, true) end
+    if refused then turns.add({ lane }, true) end
     return not refused
   elseif turn.busy == 0 and not turn.internal then
     lane_limits.set(lane, 1)
@@ -105,7 +118,7 @@ local function take_share(share, goal)
     local lane = ask('LPOP', list)
     if not lane then break end
     left = left - 1
-    if take_turn(lane, 1) then call('RPUSH', key(list), lane) end
+    if take_turn(lane, 1, 0) then call('RPUSH', key(list), lane) end
     if refused then break end
   end
   turns.serving = nil
@@ -132,8 +145,8 @@ local function take_lanes(count)
     local popped = call('LPOP', key('turns'), math.min(goal - #jobs, @TURNS_MOST@ - turned)) or {}
     if #popped == 0 then return end
     turned = turned + #popped
-    local on, left = {}, {}
-    for _, lane in ipairs(popped) do
+    local on, left, busy = {}, {}, call('HMGET', key('lanes'), unpack(popped))
+    for n, lane in ipairs(popped) do
       local share = string.match(lane, '^%$(.*)$')
       if #jobs >= goal or has_looked_enough() then
         table.insert(left, 1, lane)
@@ -144,10 +157,11 @@ local function take_lanes(count)
         elseif continues then
           on[#on + 1] = lane
         end
-      elseif take_turn(lane, math.min(of_lane, goal - #jobs)) then
+      elseif take_turn(lane, math.min(of_lane, goal - #jobs), tonumber(busy[n] or 0)) then
         on[#on + 1] = lane
       end
     end
+    note_occupied()
     if #on > 0 then call('RPUSH', key('turns'), unpack(on)) end
     if #left > 0 then call('LPUSH', key('turns'), unpack(left)) end
   end

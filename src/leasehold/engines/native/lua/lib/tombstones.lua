@@ -5,10 +5,12 @@ local function tombstone_name(list, id)
 end
 
 local has_tombstones = nil
--- Whether to skip the entry at hand: true once for every tombstone of this name.
-local function is_tombstone(name)
+-- Whether to skip the entry at hand of a list: true once for every tombstone of this id there.
+local function is_tombstone(list, id)
   if has_tombstones == nil then has_tombstones = call('EXISTS', key('ghosts')) == 1 end
-  local left = has_tombstones and call('HGET', key('ghosts'), name)
+  if not has_tombstones then return false end
+  local name = tombstone_name(list, id)
+  local left = call('HGET', key('ghosts'), name)
   if not left then
     return false
   elseif tonumber(left) <= 1 then

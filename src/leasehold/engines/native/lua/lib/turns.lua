@@ -20,14 +20,18 @@ local turns = setmetatable({ function(my)
     return found
   end
 
-  -- Give a lane a turn: the next with `first`, else the last. `serving`: the list of the share whose turn it is at a claim.
-  function my.add(lane, first)
-    local share, push = share_of(lane), first and 'LPUSH' or 'RPUSH'
-    if not share then
-      call(push, key('turns'), lane)
-    elseif call(push, key('share:' .. share), lane) == 1 and my.serving ~= key('share:' .. share) then
-      call(push, key('turns'), '$' .. share)
+  -- Give lanes a turn: the next with `first`, else the last. `serving`: the list of the share whose turn it is at a claim.
+  function my.add(lanes, first)
+    local push, entries = first and 'LPUSH' or 'RPUSH', {}
+    for _, lane in ipairs(lanes) do
+      local share = share_of(lane)
+      if not share then
+        entries[#entries + 1] = lane
+      elseif call(push, key('share:' .. share), lane) == 1 and my.serving ~= key('share:' .. share) then
+        entries[#entries + 1] = '$' .. share
+      end
     end
+    if #entries > 0 then call(push, key('turns'), unpack(entries)) end
   end
 
   function my.remove(lane)

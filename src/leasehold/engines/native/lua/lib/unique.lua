@@ -3,7 +3,9 @@
 --@include shape
 
 -- Whether a job with this shape has a key.
-local function has_key(shape) return string.find(' ' .. shape, ' u=', 1, true) ~= nil end
+local function has_key(shape)
+  return string.find(shape, 'u=', 1, true) ~= nil and string.find(' ' .. shape, ' u=', 1, true) ~= nil
+end
 
 local uniques = setmetatable({ function(my)
   function my.key_of(shape) return string.match(' ' .. shape, ' u=(%a):(%S+)') end
