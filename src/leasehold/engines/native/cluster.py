@@ -58,9 +58,8 @@ class NativeClusterEngine(NativeEngine):
         self._declared = {**self._declared, start: queue}
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
-        return Wake(
-            self._wake(queues, timeout_ms)
-        )  # while a slot moves, Redis refuses one of the two commands of a lead
+        # While a slot moves, a node may refuse one of the two commands of a `Lead`.
+        return Wake(self._wake(queues, timeout_ms))
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
         yield from self.prepare(jobs)
