@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from leasehold.compat.redis_work_queue.base import HASHED_MAX
 from leasehold.core.outcome import Failed, Retried
 from leasehold.engines.redis_work_queue.config import COPIES_FEW
 from tests.support import keyspace
@@ -94,15 +95,17 @@ def test_a_late_completion_ends_an_item_that_no_client_holds(
     assert keys(bench) <= {b"jobs:meta"}
 
 
+@pytest.mark.parametrize("size", [1, HASHED_MAX, HASHED_MAX + 1])
 def test_a_late_completion_by_a_token_from_elsewhere_compares_the_data(
-    bench: Bench, db: redis.Redis, queue: WorkQueue
+    bench: Bench, db: redis.Redis, queue: WorkQueue, size: int
 ) -> None:
-    queue.add_item(db, Item(b"x", "a"))
+    queue.add_item(db, Item(b"x" * size, "a"))
     token = leased(db, queue).token
     put_back(bench, db, queue)
-    assert not queue.complete(db, Item(b"y", "a"), token=token)
-    assert not queue.complete(db, Item(b"x", "a"), token="5")
-    assert queue.complete(db, Item(b"x", "a"), token=token)
+    assert not queue.complete(db, Item(b"y" * size, "a"), token=token)
+    assert not queue.complete(db, Item(b"x" * (size + 1), "a"), token=token)
+    assert not queue.complete(db, Item(b"x" * size, "a"), token="5")
+    assert queue.complete(db, Item(b"x" * size, "a"), token=token)
 
 
 @pytest.mark.parametrize("by", ["lease", "maintain", "light"])

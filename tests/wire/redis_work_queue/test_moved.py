@@ -187,7 +187,7 @@ def test_a_completion_that_has_to_look_twice_changes_nothing_at_first(bench: Ben
 
     def first_call() -> Steps[bytes]:
         nonce: Nonce = yield Draw()
-        args = (nonce.session, nonce.number, b"a", number, session)
+        args = (nonce.session, nonce.number, b"a", number, session, item.data())
         reply: bytes = yield Invoke(SCRIPTS["complete"], (P,), args)
         return reply
 

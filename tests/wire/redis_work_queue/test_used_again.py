@@ -9,6 +9,7 @@ from leasehold.core.errors import WrongState
 from leasehold.core.job import State
 from leasehold.core.outcome import Released, Retried
 from leasehold.core.shape import CancelAnswer
+from leasehold.engines.redis_work_queue.config import COMPARED_MAX
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import BOOM, LEASE_KEYS, STRAY_MS, Bench
@@ -157,21 +158,22 @@ def test_a_set_in_the_place_of_a_sorted_set_is_noticed_before_anything_is_change
     assert bench.settle(lease)
 
 
+@pytest.mark.parametrize("size", [1, COMPARED_MAX + 1])
 @pytest.mark.parametrize("how", ["worker", "drop-in"])
-def test_an_item_that_others_add_over_a_held_one_does_not_end_with_its_lease(bench: Bench, how: str) -> None:
-    bench.put("a", data=b"first")
+def test_an_item_that_others_add_over_a_held_one_does_not_end_with_its_lease(bench: Bench, how: str, size: int) -> None:
+    bench.put("a", data=b"x" * size)
     queue = WorkQueue(KeyPrefix("jobs"))
     with bench.client() as db:
         lease = bench.take_one() if how == "worker" else None
         item = queue.lease(db, 5, block=False)
-        bench.command("SET", "jobs:item:a", b"second")
+        bench.command("SET", "jobs:item:a", b"y" * size)
         bench.foreign_push("a")
         if lease is not None:
             assert not bench.settle(lease)
         else:
             assert item is not None
             assert not queue.complete(db, item)
-    assert bench.command("GET", "jobs:item:a") == b"second"
+    assert bench.command("GET", "jobs:item:a") == b"y" * size
     assert bench.queue() == [b"a"]
 
 

@@ -26,7 +26,7 @@ from leasehold.engines.kit.base import checking_layout
 from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.kit.extras import Cleaned
 from leasehold.engines.redis_work_queue import clean
-from leasehold.engines.redis_work_queue.config import CALLERS_MARK_MS, STRAY_MS, RedisWorkQueueConfig
+from leasehold.engines.redis_work_queue.config import CALLERS_MARK_MS, COMPARED_MAX, STRAY_MS, RedisWorkQueueConfig
 from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
 from leasehold.engines.redis_work_queue.keys import DEFAULT_QUEUE, check_prefix
 from leasehold.engines.redis_work_queue.scripts import SCRIPTS
@@ -39,7 +39,7 @@ EXPIRIES_WARNED: Final = 3
 EXPIRIES_EACH: Final = 10
 """After each of this many follows another warning."""
 HASHED_MAX: Final = 65_536
-"""Bytes of an item that its hash covers, with its size."""
+"""Bytes that the hash of an item covers. That of a larger item covers its size as well."""
 LOGGER: Final = logging.getLogger("leasehold.compat")
 ADD: Final = SCRIPTS["add"]
 IDLE_S: Final = 0.002
@@ -174,15 +174,16 @@ class Base:
     def _complete(self, item: Item, token: str | None) -> Steps[bool]:
         """Complete an item by the token of its lease, or without a token by its id."""
         number, worker = _parts_of(item, token)
+        # A text that is no token proves no lease.
+        leased = _encoded(item["data"] if item._leased is None else item._leased) if worker else b""
         nonce: Nonce = yield DRAW
         args: tuple[Arg, ...] = (nonce.session, nonce.number, id_of(item), number, worker)
-        if number:
-            reply: bytes = yield Invoke(SCRIPTS["complete"], (self._prefix,), args)
-            if reply:
-                return reply == b"1"
-        # A text that is no token proves no lease.
-        leased = _hash(item["data"] if item._leased is None else item._leased) if worker else ""
-        reply = yield Invoke(SCRIPTS["finish"], (self._prefix,), (*args, leased))
+        reply: bytes = b""
+        if worker:
+            same = leased if len(leased) <= COMPARED_MAX else _hash(leased)
+            reply = yield Invoke(SCRIPTS["complete"], (self._prefix,), (*args, same))
+        if not reply:
+            reply = yield Invoke(SCRIPTS["finish"], (self._prefix,), (*args, _hash(leased) if worker else ""))
         return reply == b"1"
 
     def _extend(self, item: Item, lease_secs: object, token: str | None) -> Steps[bool]:
@@ -226,10 +227,11 @@ def complete_key(item: Item, token: str | None) -> Key:
     return ("complete", item.id(), f"data {_digest(item.get('data'))}" if token is None else token)
 
 
-def _hash(data: object) -> str:
-    """Return the hash of leased data, as `hash_of` in lua/lib/claims.lua."""
-    raw = _encoded(data)
-    return hashlib.sha1(b"%d " % len(raw) + raw[:HASHED_MAX], usedforsecurity=False).hexdigest()[:16]
+def _hash(raw: bytes) -> str:
+    """Return the hash of leased data, as lua/lib/hash.lua does."""
+    if len(raw) > HASHED_MAX:
+        raw = b"%d " % len(raw) + raw[:HASHED_MAX]
+    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:16]
 
 
 def _encoded(data: object) -> bytes:

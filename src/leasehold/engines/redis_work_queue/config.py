@@ -52,6 +52,9 @@ KNOWN_MAX: Final = 500_000
 DROPIN_ANSWER_MS: Final = limits.MINUTE
 """How long Redis remembers the last answer of a session of the drop-in client, unless its next call removes it. A call
 is repeated for half as long."""
+COMPARED_MAX: Final = 1_000
+"""Bytes up to which `complete` of the drop-in client sends the data that it leased, so that Redis compares the two.
+Of more it sends the hash."""
 WAIT_SLICE_MS: Final = 500
 """How long a worker of several queues waits for one of them before it waits for the next."""
 

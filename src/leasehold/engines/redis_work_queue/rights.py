@@ -9,7 +9,7 @@ from leasehold.engines.kit.acl import Place, Rules
 from leasehold.engines.kit.encoding import escaped
 
 NEEDED: Final = (
-    "DEL", "EXISTS", "GET", "GETDEL", "GETRANGE 0 0", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN",
+    "DEL", "EXISTS", "GET", "GETRANGE 0 0", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN",
     "HMGET 1", "HSCAN 0", "HSET 1 1", "HSETNX 1 1", "LINDEX 0", "LLEN", "LMOVE KEY RIGHT LEFT", "LPOS 1", "LPUSH 1",
     "LRANGE 0 0", "LREM 0 1", "LSET 0 1", "MGET", "PEXPIRE 1", "PTTL", "RPOP", "RPUSH 1", "SADD 1", "SCARD", "SET 1",
     "SETNX 1", "SETRANGE 0 1", "SMEMBERS", "SRANDMEMBER", "SREM 1", "STRLEN", "TYPE", "ZADD 0 1", "ZCARD", "ZCOUNT 0 0",

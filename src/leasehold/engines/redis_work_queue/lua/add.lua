@@ -17,6 +17,12 @@ if stray_ms == '' then
   local letter = string.sub(seen, 2)
   if letter == '-' then return -1 end
   if letter == '0' or letter == '1' then return tonumber(letter) end
+else
+  local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
+  if last == number then return tonumber(answer) end
+  if tonumber(last or 0) > tonumber(number) then
+    return redis.error_reply('LHSTALE this call was given up and a later one has been made')
+  end
 end
 
 -- What is left of earlier items of this id: mostly nothing of any. It is read before anything changes.
@@ -43,28 +49,16 @@ end
 
 added = added or call('SETNX', item, ARGV[2])
 local pushed = added == 1 and redis.pcall('LPUSH', queue, id)
-local instead -- the answer, if the call fails or has arrived before: then the item is taken back
 if type(pushed) == 'table' then
-  instead = pushed
-elseif seen then
+  call('DEL', item)
+  return pushed
+end
+if not seen then
+  call('SET', done, number .. (added == 1 and ' 1' or ' ' .. added), 'PX', '@DROPIN_ANSWER_MS@')
+else
   call('SETRANGE', done, number, added == -1 and '-' or added)
   if seen == '' then call('PEXPIRE', done, '@DROPIN_ANSWER_MS@') end
   for n = 7, #ARGV do call('DEL', prefix .. ':done:' .. ARGV[n]) end
-else
-  local before = redis.pcall('SET', done, number .. ' ' .. added, 'PX', '@DROPIN_ANSWER_MS@', 'GET')
-  local last, answer = string.match(type(before) == 'string' and before or '', '^(%d+) (.*)$')
-  if type(before) == 'table' then
-    instead = before
-  elseif last and tonumber(last) >= tonumber(number) then
-    call('SET', done, before, 'PX', '@DROPIN_ANSWER_MS@')
-    instead = last == number and tonumber(answer)
-      or redis.error_reply('LHSTALE this call was given up and a later one has been made')
-  end
-end
-if instead then
-  if type(pushed) == 'number' then call('LREM', queue, '1', id) end
-  if added == 1 then call('DEL', item) end
-  return instead
 end
 if added == 1 and not left or added == -1 then return added end
 

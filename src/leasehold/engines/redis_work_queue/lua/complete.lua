@@ -1,6 +1,7 @@
 -- complete: the short way to complete one item, when its lease is there as it was made.
 -- KEYS[1] prefix
--- ARGV session number id token worker
+-- ARGV session number id token worker same
+-- `same`: the data that was leased, or its hash, if there is more of it than @COMPARED_MAX@ bytes.
 -- Returns: '1', or the answer that is remembered; or '', nothing was done, and `finish` is to be called.
 -- Invariant: that of `finish`. All special cases are left to it.
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -9,16 +10,15 @@ local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. i
 local found = call('MGET', done, item, old, new)
 local last, answer = string.match(found[1] or '', '^(%d+) (.*)$')
 if last == number then return answer end
-if tonumber(last or 0) > tonumber(number) or not found[2] or found[3] ~= value or found[4] ~= value then
-  return ''
+local data = found[2]
+if tonumber(last or 0) > tonumber(number) or not data or found[3] ~= value or found[4] ~= value then return '' end
+-- One item must not end with the lease of another.
+if #data > @COMPARED_MAX@ then
+--@part hash
+  data = hash_of(data)
 end
+if data ~= ARGV[6] then return '' end
 local leased, later = prefix .. ':leased', prefix .. ':later'
-local claim = call('HGET', leased, id)
--- A lease by hand is in no list of a worker's. One item must not end with the lease of another.
-local hash = string.match(claim or '', '^' .. ARGV[4] .. ' %d+ %d+ [hn] (%x+) ')
-if not hash or hash ~= string.sub(redis.sha1hex(#found[2] .. ' ' .. string.sub(found[2], 1, 65536)), 1, 16) then
-  return ''
-end
 -- With its second copies, see lib/claims. In a list of our own leases alone there are none, and the id is mostly near an end.
 local processing, how = prefix .. ':processing', '0'
 local listed = call('LLEN', processing)
@@ -39,11 +39,12 @@ if marked then
 end
 -- It adds nothing, so the rest runs at the memory limit as well.
 if call('LREM', processing, how, id) == 0 then return '' end
--- The last of which the type is not known.
+-- Of these two the type is not known. The record is there, unless another program has removed it.
 local noted = redis.pcall('ZREM', prefix .. ':due', id)
-if type(noted) == 'table' then
+local known = type(noted) == 'table' and noted or redis.pcall('HDEL', leased, id)
+if known ~= 1 then
   call('LPUSH', processing, id)
-  return noted
+  return known == 0 and '' or known
 end
 if marked then
   call('HDEL', attempts, id)
@@ -53,7 +54,6 @@ if marked then
   call('ZREM', later, id)
 end
 call('DEL', item, old, new)
-call('HDEL', leased, id)
 if is_special and call('EXISTS', meta) == 1 then
   redis.pcall('HINCRBY', meta, 'completed', '1') -- another program's data there is no reason to fail: the item is done
 end

@@ -6,11 +6,8 @@
 -- Invariant: that of `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
-local before = call('GETDEL', done) -- needs no memory, so the rest runs at the memory limit as well
-if before and tonumber(string.match(before, '^%d+')) >= tonumber(number) then
-  call('SET', done, before, 'PX', '@DROPIN_ANSWER_MS@')
-  return 0
-end
+local before = call('GET', done)
+if before and tonumber(string.match(before, '^%d+')) >= tonumber(number) then return 0 end
 -- Numbers are made of the texts of the clock where that can be done: to write a long one is slow.
 local t = call('TIME')
 local micros = string.rep('0', 6 - #t[2]) .. t[2]
@@ -25,15 +22,17 @@ if is_special then
   if (noted[2] or '1') ~= '@LAYOUT@' then return 0 end -- `claim` compares the versions
   if top and (#top > #token or #top == #token and top >= token) then token = string.format('%.0f', top + 1) end
   -- First the id that a wait before this call took, or one that such a claim left: see docs/decisions/0021.
-  id = call('LMOVE', taken, processing, 'RIGHT', 'LEFT')
+  id = redis.pcall('LMOVE', taken, processing, 'RIGHT', 'LEFT')
 end
-id = id or call('LMOVE', queue, processing, 'RIGHT', 'LEFT')
+id = id or redis.pcall('LMOVE', queue, processing, 'RIGHT', 'LEFT')
+if type(id) == 'table' then return 0 end -- `claim` runs at the memory limit as well, and names a key of another type
 if not id then
   -- Expired leases, due retries and jobs of dead workers come back with `claim`.
   for _, times in ipairs({ due, later, prefix .. ':holders' }) do
     local first = call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
     if first and tonumber(first) <= tonumber(time) then return 0 end
   end
+  if before then call('DEL', done) end
   return {}
 end
 -- From here on, a special case first returns the item to the queue.
@@ -42,6 +41,7 @@ local function back(answer)
   return answer
 end
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
+--@include hash
 local found, tries = call('MGET', prefix .. ':item:' .. id, old, new), nil
 local data = found[1]
 if not data or found[2] or found[3] then return back(0) end
@@ -57,10 +57,10 @@ if is_special and call('EXISTS', later, unleased, stray, attempts) > 0 then
     if type(forgot) == 'table' then return back(forgot) end
   end
 end
-local deadline = time + ARGV[4]
-local hash = string.sub(redis.sha1hex(#data .. ' ' .. string.sub(data, 1, 65536)), 1, 16)
-local value, line = token .. ' ' .. worker, token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker
-local noted = redis.pcall('ZADD', due, 'NX', deadline + ARGV[5], id)
+local hash, deadline = hash_of(data), string.format('%d', time + ARGV[4])
+local value = token .. ' ' .. worker
+local line = token .. ' ' .. deadline .. ' ' .. time .. ' n ' .. hash .. ' ' .. worker
+local noted = redis.pcall('ZADD', due, 'NX', string.format('%d', deadline + ARGV[5]), id)
 if noted ~= 1 then return back(noted) end
 local fresh = redis.pcall('HSETNX', leased, id, line)
 if fresh ~= 1 then

@@ -1,7 +1,7 @@
 -- lib claims: our records of leases. A lease on the wire has a time to live and the token as its value, see lib/leases. Beside
 -- it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>", `held:<worker>` the ids by token,
 -- `holders` until when each worker with a heartbeat is believed alive, and `due` when leases with an end of their own are due.
---@include lists
+--@include lists hash
 
 -- Parse a record: token, deadline, claimed, kind, hash, worker; nil for a malformed one.
 local function claim_of(text)
@@ -28,16 +28,6 @@ local function may_crash(claim) return claim.kind ~= 'n' end
 local function wire_token(value)
   if not value then return nil end
   return string.match(value, '^(%d+) ') or ''
-end
-
--- Hash a payload; of a large one its beginning and its size, so that the time of a call has a limit. `size`: of the whole, when
--- `data` is only its beginning.
-local sizes = {}
-local function hash_of(data, size)
-  local head = #data > 65536 and string.sub(data, 1, 65536) or data
-  size = size or #data
-  sizes[size] = sizes[size] or size .. ' ' -- to write a number is slow
-  return string.sub(redis.sha1hex(sizes[size] .. head), 1, 16)
 end
 
 -- Forget our record of a lease. The lease on the wire stays: another client may own it by now.
