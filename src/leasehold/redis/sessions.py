@@ -20,13 +20,13 @@ MAX_FREE: Final = 256
 
 
 class Session:
-    """A name of its own and a number that grows with every draw."""
+    """A name of its own and a number that grows with every draw, from `first` on."""
 
     __slots__ = ("_number", "name")
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 1) -> None:
         self.name = secrets.token_urlsafe(9)
-        self._number = 0
+        self._number = first - 1
 
     def draw(self) -> Nonce:
         self._number += 1

@@ -328,7 +328,7 @@ def test_a_forked_process_adds_to_a_pipeline_on_its_own(bench: Bench, queue: Wor
 def test_an_add_that_arrives_again_after_its_item_ended_adds_nothing(bench: Bench) -> None:
     def add(number: int) -> int:
         text = SCRIPTS["add"].text
-        reply: int = bench.command("EVAL", text, 1, "jobs", "x", b"data", "session", number, STRAY_MS)
+        reply: int = bench.command("EVAL", text, 1, "jobs", "x", b"data", "session", 10**9 + number, STRAY_MS)
         return reply
 
     assert add(1) == 1

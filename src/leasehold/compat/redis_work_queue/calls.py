@@ -37,6 +37,8 @@ LEASE: Final[Key] = ("lease", "")
 _CANCELS_MOST: Final = 20
 _CANCEL_S: Final = 0.05
 """How often a call that was cancelled is cancelled again, and how long after the time before."""
+_FIRST: Final = 1_000_000_000
+"""The number of a session's first call. All have ten digits: scripts compare their texts, which is faster."""
 _DOUBTS_MAX: Final = 1_000
 _DOUBT_S: Final = 30.0
 """How long a doubt lasts. A later call with an equal key is a new call."""
@@ -75,7 +77,7 @@ class Nonces:
         try:
             return (self._answered or self._fresh).pop()
         except IndexError:
-            return Session()
+            return Session(_FIRST)
 
     def give(self, session: Session, is_answered: bool) -> None:
         """Take a session back after its call, unless the call is in doubt. `is_answered`: Redis has an answer of it."""

@@ -1,7 +1,7 @@
 -- add: add one item, by a call of its own or in a pipeline of the caller.
 -- KEYS[1] prefix
 -- ARGV id data session number [stray_ms] [replace] [session...]
---   number: of the call in its session. The adds of a pipeline have one session, their places in it (1, 2, ...), and no `stray_ms`.
+--   number: as of `take`. The adds of a pipeline have one session, their places in it (1, 2, ...), and no `stray_ms`.
 --   replace: '1': a record of this id, which a Leasehold worker keeps, makes way for the item.
 --   session...: of pipelines that have been executed. Their answers are removed.
 -- Returns: 1 added, 0 there is an item of this id, -1 a Leasehold worker has ended or parked one and keeps it.
@@ -18,11 +18,10 @@ if stray_ms == '' then
   if letter == '-' then return -1 end
   if letter == '0' or letter == '1' then return tonumber(letter) end
 else
-  local last, answer = string.match(call('GET', done) or '', '^(%d+) (.*)$')
-  if last == number then return tonumber(answer) end
-  if tonumber(last or 0) > tonumber(number) then
-    return redis.error_reply('LHSTALE this call was given up and a later one has been made')
-  end
+  local before = call('GET', done) or ''
+  local last = string.sub(before, 1, 10)
+  if last == number then return tonumber(string.sub(before, 12)) end
+  if last > number then return redis.error_reply('LHSTALE this call was given up and a later one has been made') end
 end
 
 -- What is left of earlier items of this id: mostly nothing of any. It is read before anything changes.

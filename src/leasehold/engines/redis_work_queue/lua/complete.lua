@@ -1,17 +1,17 @@
 -- complete: the short way to complete one item, when its lease is there as it was made.
 -- KEYS[1] prefix
 -- ARGV session number id token worker same
--- `same`: the data that was leased, or its hash, if there is more of it than @COMPARED_MAX@ bytes.
+--   number: as of `take`
+--   same: the data that was leased, or its hash, if there is more of it than @COMPARED_MAX@ bytes.
 -- Returns: '1', or the answer that is remembered; or '', nothing was done, and `finish` is to be called.
 -- Invariant: that of `finish`. All special cases are left to it.
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local value, done, item = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session, prefix .. ':item:' .. id
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
 local found = call('MGET', done, item, old, new)
-local last, answer = string.match(found[1] or '', '^(%d+) (.*)$')
-if last == number then return answer end
-local data = found[2]
-if tonumber(last or 0) > tonumber(number) or not data or found[3] ~= value or found[4] ~= value then return '' end
+local data, last = found[2], string.sub(found[1] or '', 1, 10)
+if last == number then return string.sub(found[1], 12) end
+if last > number or not data or found[3] ~= value or found[4] ~= value then return '' end
 -- One item must not end with the lease of another.
 if #data > @COMPARED_MAX@ then
 --@part hash

@@ -1,16 +1,18 @@
 -- take: the short way to lease one item by hand, when there is nothing special about it.
 -- KEYS[1] prefix
 -- ARGV session number worker lease_ms grace_ms
+--   number: of the call in its session, ten digits: the order of such texts is that of the numbers.
 -- Returns: {data, id, token}, and how often leases of the item have expired, if any has; an empty list, the queue is empty;
 -- or 0, nothing was done, and `claim` is to be called.
 -- Invariant: that of `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
 local before = call('GET', done)
-if before and tonumber(string.match(before, '^%d+')) >= tonumber(number) then return 0 end
+if before and string.sub(before, 1, 10) >= number then return 0 end
 -- Numbers are made of the texts of the clock where that can be done: to write a long one is slow.
 local t = call('TIME')
-local micros = string.rep('0', 6 - #t[2]) .. t[2]
+local micros = t[2]
+if #micros < 6 then micros = string.rep('0', 6 - #micros) .. micros end
 local time, token = t[1] .. string.sub(micros, 1, 3), t[1] .. micros
 local meta, taken, later, unleased = prefix .. ':meta', prefix .. ':taken', prefix .. ':later', prefix .. ':unleased'
 local stray, attempts, processing = prefix .. ':stray', prefix .. ':attempts', prefix .. ':processing'
@@ -71,4 +73,4 @@ if top then call('HSET', meta, 'token', token) end
 call('SET', new, value, 'PX', ARGV[4])
 call('SET', old, value, 'PX', ARGV[4])
 call('SET', done, number .. ' ' .. cmsgpack.pack({ id, token }), 'PX', '@DROPIN_ANSWER_MS@')
-return { data, id, token, string.match(tries or '', '^%d+ %d+ ' .. hash .. '[^\n]* e(%d+)') }
+return { data, id, token, tries and string.match(tries, '^%d+ %d+ ' .. hash .. '[^\n]* e(%d+)') or nil }
