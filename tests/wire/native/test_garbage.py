@@ -80,6 +80,21 @@ def test_a_wrong_type_is_an_error_and_nothing_is_half_done(world: World, operati
     assert not half_done, f"{operation} does half of its work when these keys have a wrong type"
 
 
+LANE_SUFFIXES = ["jobs", "ended", "completed", "meta", "holders", "suspects", "held:w", "tries", "watched", "cancelling"]
+LANE_SUFFIXES += ["progress", "busy", "lanes", "lane:L", "turns", "wake", "parked", "holds", "limits"]
+
+
+@pytest.mark.parametrize("suffix", LANE_SUFFIXES)
+def test_the_end_of_a_job_of_a_lane_is_not_half_done(world: World, suffix: str) -> None:
+    world.put_in("L", "a", "b")
+    (held,) = world.take(1)
+    spoil(world, suffix)
+    before = world.entry.timeless(world.dump())
+    with pytest.raises(WrongState):
+        world.settle(held, Completed(b"r", 60_000))
+    assert world.entry.timeless(world.dump()) == before
+
+
 @pytest.mark.parametrize("suffix", ["ready", "scheduled", "wake", "jobs"])
 def test_enqueue_says_that_a_key_is_not_ours(world: World, suffix: str) -> None:
     spoil(world, suffix)

@@ -28,13 +28,14 @@ end
 local seen, layout, limited_jobs, large_jobs, last_token =
   unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
 local since = time - (tonumber(seen) or math.huge)
-local lapse = call('ZRANGE', key('holders'), 0, 0, 'WITHSCORES')[2]
-local due = call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
+local lapse = call('ZRANGE', key('holders'), '0', '0', 'WITHSCORES')[2]
+local due = call('ZRANGE', key('scheduled'), '0', '0', 'WITHSCORES')[2]
+local paused = call('HGET', key('settings'), 'paused')
 local next_ms = ms_until(time, lapse, due)
 local room = @MAX_HELD@ - call('HLEN', held_key)
 local is_calm = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= number_in(ARGV[3], 'outage'))
   and not limited_jobs and (tonumber(layout) or 1) == @LAYOUT@
-local is_plain = is_calm and not large_jobs and not call('HGET', key('settings'), 'paused')
+local is_plain = is_calm and not large_jobs and not paused
   and call(
     'EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects'), key('unique'),
     key('again')

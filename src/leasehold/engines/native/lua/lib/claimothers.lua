@@ -1,5 +1,5 @@
 -- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
---@include full config types task unique tombstones large onhold
+--@include full config waitingtypes task unique tombstones large onhold
 local config = config_of(ARGV[3])
 allow_when_full()
 limited, large = limited_jobs ~= false, large_jobs ~= false
@@ -8,7 +8,7 @@ if is_calm then
 else
 --@part claimdue
 end
-if uses_features and (call('HGET', key('settings'), 'paused') or hold_left('', time) > 0) then
+if uses_features and (paused or hold_left('', time) > 0) then
   call('DEL', key('wake'))
   remember(session, number, '')
   return { next_ms, {}, {}, 0 }

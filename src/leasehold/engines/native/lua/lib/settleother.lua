@@ -1,18 +1,27 @@
 -- lib settleother: completions of jobs with a shape, or in a queue in which jobs have failed, are watched or have notes. A part of
 -- `settle`.
---@include full config types unique notes watched
-local config = config_of(ARGV[3])
+--@include full waitingtypes unique notes watched
 allow_when_full()
-check_types()
-tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
-completed_ids = {}
-local shape_at, shaped, placed, woken, is_persistent = {}, {}, {}, false, false
+tries, completed_ids = {}, {}
+local shape_at, shaped, placed, woken, is_persistent, is_unique = {}, {}, {}, false, false, false
 for n in ipairs(ids) do
   if held[n] and string.find(held[n], '=', 1, true) then
     shape_at[n] = shape_of(held[n])
     shapes.check(shape_at[n])
     is_persistent = is_persistent or shapes.word(shape_at[n], 'k') ~= nil
+    is_unique = is_unique or has_key(shape_at[n])
   end
+end
+-- Most of these calls only complete jobs of lanes, of a queue in which no job has failed, is watched or has notes.
+if completes and not is_persistent and not is_unique and not has_limits()
+  and call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress')) == 0 then
+  check_waiting()
+  is_awake()
+  noted, watching = false, false
+else
+--@part types
+  check_types()
+  if call('EXISTS', key('tries')) == 1 then tries = call('HMGET', key('tries'), unpack(ids)) end
 end
 
 -- Settle a job that is not completed; and what is left to do in the end.
@@ -27,7 +36,7 @@ settle_other = function(id, n, at, claimed)
   local failures, crashes, doubtful = counted(tries[n])
   local persists = kind == 'c' and shape ~= '' and shapes.word(shape, 'k')
   -- After the end of a suspect another one may start.
-  woken = woken or doubtful >= config.isolate
+  woken = woken or doubtful > 0 and doubtful >= number_in(ARGV[3], 'isolate')
   if kind == 'c' and not persists then
     shaped[id] = shape ~= '' and shape or nil
     return nil

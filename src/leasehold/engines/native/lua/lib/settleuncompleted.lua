@@ -1,6 +1,7 @@
 -- lib settleuncompleted: settlements that are not completions: retries, releases, bad ends, rounds of persistent jobs. A part of
 -- `settle`.
---@include back due task large
+--@include config back due task large
+local config = config_of(ARGV[3])
 local tasks, front, cancels = {}, {}, cancels_asked(ids)
 for n, id in ipairs(ids) do
   if ARGV[5 + (n - 1) * 6 + 2] == 'u' then

@@ -16,7 +16,7 @@ end
 -- The next entries of a list, up to `wanted`, as many as may be read with the bytes that are left.
 local function next_of(list, wanted)
   wanted = math.min(wanted, math.max(1, math.floor((@CLAIM_BYTES@ - read) / @LARGE_BYTES@)))
-  local found = ask('LRANGE', list, 0, wanted - 1) or {}
+  local found = ask('LRANGE', list, '0', wanted - 1) or {}
   return cut_to_bytes and cut_to_bytes(found) or found
 end
 
@@ -46,7 +46,7 @@ local function take_list(list, count)
     if has_tries == nil then has_tries = call('EXISTS', key('tries')) == 1 end
     local records = call('HMGET', key('jobs'), unpack(ids))
     local tries = has_tries and call('HMGET', key('tries'), unpack(ids)) or {}
-    call('LTRIM', key(list), #ids, -1)
+    call('LTRIM', key(list), #ids, '-1')
     for n, id in ipairs(ids) do take_entry_of(list, id, records[n], tries[n]) end
   end
 end

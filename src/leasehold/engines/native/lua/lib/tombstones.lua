@@ -25,7 +25,8 @@ end
 -- Forget all tombstones when no job waits. A count that stayed, since another program emptied a list, would one day hide a
 -- job of the same id.
 local function drop_tombstones()
-  if call('EXISTS', key('ghosts')) == 1 and tonumber(call('HGET', key('meta'), 'laned') or 0) <= 0 then
+  if has_tombstones == nil then has_tombstones = call('EXISTS', key('ghosts')) == 1 end
+  if has_tombstones and tonumber(call('HGET', key('meta'), 'laned') or 0) <= 0 then
     call('DEL', key('ghosts'))
     call('HDEL', key('meta'), 'ghosts')
   end
