@@ -22,8 +22,8 @@ OWN: Final = (
     Mutant("token-of-the-clock", "math.max(tonumber(last_token or 0), micros)", "micros", ("claim",)),
     Mutant(
         "enqueue-when-full",
-        "local answer = recall(session, number)",
-        "call('DEL', key('full'))\nlocal answer = recall(session, number)",
+        "local again, kept = nil, call('GET'",
+        "call('DEL', key('full'))\nlocal again, kept = nil, call('GET'",
         ("enqueue",),
     ),
     Mutant(

@@ -68,7 +68,7 @@ _PLAIN: Final = (
         "",
         ("claim",),
     ),
-    Mutant("late-copy-runs", "if last > tonumber(number) then", "if false then"),
+    Mutant("late-copy-runs", "elseif tonumber(last) > tonumber(number) then", "elseif false then"),
     Mutant("claim-plain-while-paused", " and not paused\n", "\n", ("claim",)),
     Mutant("claim-plain-while-work-is-due", "next_ms ~= 0 and since", "since", ("claim",)),
     Mutant("claim-plain-in-a-newer-layout", " and (tonumber(layout) or 1) == 1\n", "\n", ("claim",)),

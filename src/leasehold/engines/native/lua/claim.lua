@@ -10,13 +10,13 @@
 -- 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
---@include keys digits number tokens remember wake counted nearest shapeof
+--@include keys digits number tokens answers wake counted nearest shapeof
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local alone, of_lane, by_hand = ARGV[8], tonumber(ARGV[9]), kind == 'h'
 local held_key = key('held:' .. worker)
 
-local again = recall(session, number)
+--@include again
 if again then
 --@part claimedagain
 end

@@ -5,7 +5,7 @@
 -- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include keys remember wake words digits
+--@include keys answers wake words digits
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 if #ARGV == 3 then

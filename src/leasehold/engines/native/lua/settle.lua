@@ -6,7 +6,7 @@
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
 -- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
---@include keys digits number remember counted endline
+--@include keys digits number answers counted endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local held_key = key('held:' .. worker)
 --@include once
