@@ -73,7 +73,7 @@ _PLAIN: Final = (
     Mutant("claim-plain-while-work-is-due", "next_ms ~= 0 and since", "since", ("claim",)),
     Mutant("claim-plain-in-a-newer-layout", " and (tonumber(layout) or 1) == 1\n", "\n", ("claim",)),
     Mutant("claim-calm-beside-limits", "  and not limited_jobs and (tonumber", "  and (tonumber", ("claim",)),
-    Mutant("claim-from-unchecked-lists", "  check_waiting()\nelse", "else", ("claim",)),
+    Mutant("claim-from-unchecked-lists", "  check_waiting()\n  has_others", "  has_others", ("claim",)),
     Mutant("claim-plain-after-an-outage", " or since <= number_in(ARGV[3], 'outage'))", " or true)", ("claim",)),
     Mutant(
         "claim-plain-beside-suspects", "'EXISTS', key('isolated'), key('turns')", "'EXISTS', key('turns')", ("claim",)

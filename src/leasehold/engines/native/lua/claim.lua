@@ -48,6 +48,8 @@ local token, has_tries, isolates = math.max(tonumber(last_token or 0), micros), 
 -- Of queues that are more than plain: whether an entry is a tombstone, those of some entries that one call may read, and what is done at
 -- the start of a job and at the end of a claim.
 local is_skipped, cut_to_bytes, start, finish
+-- Whether the queue may have more than `ready` and lanes.
+local has_others = not is_plain
 -- The text of a claim after its token.
 local claim_rest = ' ' .. time .. ' ' .. kind
 
@@ -102,7 +104,7 @@ end
 if #jobs > 0 then
   call('HSET', held_key, unpack(claims))
   call('ZADD', key('holders'), time + lease_ms, worker)
-  if not is_plain then call('ZREM', key('suspects'), worker) end
+  if has_others then call('ZREM', key('suspects'), worker) end
   call('HSET', key('meta'), 'token', digits(token), 'seen', time)
 elseif is_calm and since >= @SEEN_MS@ then
   call('HSET', key('meta'), 'seen', time)
@@ -115,7 +117,7 @@ if looked > 0 or limit < 1 or not is_plain then
   if not is_plain or isolates then left = left + call('LLEN', key('turns')) + call('ZCARD', key('priorities')) end
 end
 local waiting = left > 0
-local isolated = (isolates or not is_plain) and call('EXISTS', key('isolated')) == 1
+local isolated = (isolates or has_others) and call('EXISTS', key('isolated')) == 1
 if not waiting and not isolated then
   if is_awake() then call('DEL', key('wake')) end
 elseif waiting and (#jobs > 0 or looked == 0) or isolated and isolates then

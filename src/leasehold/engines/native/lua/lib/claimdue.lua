@@ -1,5 +1,6 @@
 -- lib claimdue: the work that is due, which a claim does before it takes jobs. A part of `claim`.
---@include types back duework
+--@include config types back duework
+local config = config_of(ARGV[3])
 check_types()
 local promoted, reclaimed, due_ms, rest = run_due(config, time, math.max(@TEND_LIMIT@, limit))
 if newer_layout then return newer_layout_error() end

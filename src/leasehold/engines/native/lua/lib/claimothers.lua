@@ -1,14 +1,15 @@
 -- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
---@include full config waitingtypes task unique tombstones large onhold
-local config = config_of(ARGV[3])
+--@include full waitingtypes task unique tombstones large onhold
 allow_when_full()
 limited, large = limited_jobs ~= false, large_jobs ~= false
 if is_calm then
   check_waiting()
+  has_others = not only_lanes
+  if only_lanes then has_tombstones = false end
 else
 --@part claimdue
 end
-if uses_features and (paused or hold_left('', time) > 0) then
+if has_others and uses_features and (paused or hold_left('', time) > 0) then
   call('DEL', key('wake'))
   remember(session, number, '')
   return { next_ms, {}, {}, 0 }
@@ -31,8 +32,9 @@ end
 local suspects = nil
 -- Take suspects: one that runs alone, or as many as may run together with those that are held.
 local function take_suspects()
-  if not (uses_features or isolates) or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then return end
---@part suspects
+  if not (has_others or isolates) or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then return end
+--@part config suspects
+  local config = config_of(ARGV[3])
   local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
   local chosen, alone_kind
   chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)
@@ -55,7 +57,7 @@ if not crowded then
   end
   take_suspects()
 end
-isolates = took_suspects
+has_others, isolates = has_others or isolates, took_suspects
 
 finish = function(more)
   if not more then drop_tombstones() end

@@ -106,8 +106,6 @@ local function add_changes(my)
 end
 
 local lanes = setmetatable({ function(my)
-  add_counts(my)
-  add_changes(my)
   function my.busy_of(lane) return is_internal(lane) and 0 or tonumber(call('HGET', key('lanes'), lane) or 0) end
 
   -- Note that jobs occupy their lanes, `texts`: {id, '<rank> <lane>'...}. The rank is the place of a job in the lane's order: several
@@ -144,5 +142,5 @@ local lanes = setmetatable({ function(my)
   function my.is_aside(lane)
     return call('HEXISTS', key('parked'), lane) == 1 or call('ZSCORE', key('holds'), lane)
   end
-end }, lazy)
+end, add_counts, add_changes }, lazy)
 --@include limiting

@@ -1,11 +1,13 @@
 -- lib lazy: features that few queues use. Creating a function takes longer than calling one, so the functions of these
 -- features are created when a call first uses one of them.
 
--- The metatable of a table whose first entry is a function that adds the other functions.
+-- The metatable of a table whose entries are functions that add the other functions. Each adds those of a purpose; they are called one
+-- after the other until the function that is asked for is there.
 local lazy = {
   __index = function(made, name)
-    setmetatable(made, nil)
-    made[1](made)
+    local stage = table.remove(made, 1)
+    if #made == 0 then setmetatable(made, nil) end
+    stage(made)
     return made[name]
   end,
 }

@@ -37,7 +37,7 @@ end
 -- Take jobs up to the limit of the claim.
 local function take_levels()
   local chosen = call('HMGET', key('meta'), 'turn', 'passed', 'level')
-  if call('EXISTS', key('priorities')) == 1 then
+  if has_others and call('EXISTS', key('priorities')) == 1 then
     take_in_turn(chosen)
   else
     take_common(limit - #jobs, chosen[1] == '1')

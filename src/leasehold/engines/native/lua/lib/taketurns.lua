@@ -33,7 +33,7 @@ local function take_entry(entry)
   if is_tombstone(turn.list, id) then return true end
   local record = call('HGET', key('jobs'), id)
   local failures, crashes, doubtful = counted(has_tries and call('HGET', key('tries'), id))
-  local is_suspect = doubtful >= config.isolate
+  local is_suspect = doubtful > 0 and doubtful >= number_in(ARGV[3], 'isolate')
   if not record or taken[id] then
     dropped[#dropped + 1] = id
     return true
@@ -51,6 +51,7 @@ local function take_entry(entry)
   end
   if is_suspect then
     call('RPUSH', key('isolated'), id)
+    isolates = true
     return false
   end
   take(id, record, failures, crashes)

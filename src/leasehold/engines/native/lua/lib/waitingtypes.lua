@@ -7,6 +7,8 @@ end
 
 -- The keys by which jobs of lanes, priorities and unique keys wait, and what stops jobs. Most queues lack most of them, so one command
 -- asks whether any of those is there. (Not with one ZINTER, which takes plain sets, too.)
+-- Whether no key of these is there except those of lanes.
+local only_lanes = false
 local function check_waiting()
   local in_lanes = call('HLEN', key('busy')) + call('HLEN', key('lanes')) + call('LLEN', key('turns'))
   local others = call(
@@ -18,5 +20,5 @@ local function check_waiting()
     check_all('LLEN', { 'isolated' })
     check_all('HLEN', { 'settings', 'limits', 'parked', 'unique', 'again', 'ghosts' })
   end
-  uses_features = in_lanes + others > 0
+  uses_features, only_lanes = in_lanes + others > 0, others == 0
 end
