@@ -168,12 +168,9 @@ class Retrying(Generic[L]):
                     if action is Action.RECONNECT:
                         await self._drop_idle(link)
                     if wait is not None:
-                        if not invoke.lead:
-                            raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
-                        # The wait is over. The script may have run, and is repeated.
-                        invoke = replace(invoke, lead=None)
-                        data, led, wait = packed(invoke), False, None
-                        timeout = bound = time_for(invoke, data, self._reply_timeout)
+                        invoke, led, wait = _script_of_lost_wait(invoke, error), False, None
+                        data = packed(invoke)
+                        timeout = bound = self._reply_timeout
                         continue
                     patience = patience or RetryBudget(self._patience_of(error), self._random)
                     await self._kind.sleep(self._pause(patience, error, bound))
@@ -273,3 +270,10 @@ class Retrying(Generic[L]):
     def _check_open(self) -> None:
         if self._closed:
             raise InvalidArgument("This driver was closed. Make a new one.")
+
+
+def _script_of_lost_wait(invoke: Invoke, error: Exception) -> Invoke:
+    """The script that follows a wait, to be sent alone: it may have run. Raises `WaitLost` where there is none."""
+    if invoke.lead is None:
+        raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
+    return replace(invoke, lead=None)
