@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import resource
+import socket
 import sys
 import time
 from pathlib import Path
@@ -16,6 +18,10 @@ from leasehold import Leasehold
 
 URL, REPORT = os.environ["TURNS_URL"], os.environ["TURNS_REPORT"]
 JOBS = int(os.environ["TURNS_JOBS"])
+WORKERS = int(os.environ["TURNS_WORKERS"])
+WARM = 5
+GAP_S = 0.03
+PING_S = 120.0
 app = Leasehold(URL)
 app.queue_defaults("turns", result_ttl=0)
 ran = bytearray(JOBS)
@@ -65,6 +71,36 @@ def sync(number: int) -> None:
     ended(number)
 
 
+@app.task(queue="turns")
+async def ping(number: int) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as pinger:
+        pinger.sendto(str(time.monotonic()).encode(), REPORT)
+
+
+def run_pings() -> None:
+    """Run jobs one at a time, after some to warm up and a line from outside. Write how long each waited, in ms."""
+    gaps = random.Random(1)  # noqa: S311
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as started, redis.Redis.from_url(URL) as client:
+        started.bind(REPORT)
+        started.settimeout(PING_S)
+
+        def wait(number: int) -> float:
+            time.sleep(gaps.uniform(0.5, 1.5) * GAP_S)
+            at = time.monotonic()
+            ping.enqueue(number)
+            return (float(started.recv(64)) - at) * 1e3
+
+        for number in range(WARM):
+            wait(number)
+        until = time.monotonic() + PING_S
+        while client.info("clients")["blocked_clients"] < WORKERS and time.monotonic() < until:
+            time.sleep(0.1)
+        sys.stdout.write("warm\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        sys.stdout.write(json.dumps([wait(number) for number in range(JOBS)]) + "\n")
+
+
 def fill(kind: str) -> None:
     about: dict[str, object] = {"name": "Ann", "tags": ["a", "b"], "size": 7}
     match kind:
@@ -88,6 +124,9 @@ def settled() -> tuple[int, int]:
 if __name__ == "__main__":
     if sys.argv[1] == "check":
         sys.stdout.write(json.dumps(settled()))
+    elif sys.argv[1] == "ping":
+        with app:
+            run_pings()
     else:
         with app:
             fill(sys.argv[1])
