@@ -28,8 +28,9 @@ _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2
 class NativeController(NativeInspector):
     """Acting half of the native engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        args = (as_bytes(id), int(payload is not None), payload or b"")
+    def _retry(self, queue: str, id: str, payload: bytes | None, map_version: int) -> Steps[bool]:
+        """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
+        args = (as_bytes(id), int(payload is not None), payload or b"", map_version)
         return (yield from self._act("retry", queue, *args)) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from leasehold.core.engine import Feature, Maintained, Trait
-from leasehold.core.errors import QueueFull, ReplyError
+from leasehold.core.errors import QueueFull, ReplyError, UnsupportedFeature
 from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
-from leasehold.core.partitions import split_place
+from leasehold.core.partitions import PartitionMap, split_place
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Invoke, Steps
 from leasehold.engines.kit.chunks import Part, args_of, known
@@ -58,8 +58,11 @@ class NativeEngine(PartitionedEngine):
     def shared(self) -> str:
         return namespace_prefix(self.namespace)
 
-    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, room, *args_of(chunk)))
+    def _add(
+        self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
+    ) -> Steps[Iterable[Enqueued]]:
+        asked = f"{room}{map}" if map else room
+        reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, asked, *args_of(chunk)))
         if self.is_partition(queue) and reply.endswith(WOKE):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
@@ -68,8 +71,15 @@ class NativeEngine(PartitionedEngine):
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue
         yield from self._register(queue)
+        return (yield from self.maps.following(queue, lambda map: self._import_by(map, name, jobs)))
+
+    def _import_by(self, map: PartitionMap, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+        queue = jobs[0].queue
+        if map.is_parted:
+            raise UnsupportedFeature(f"Queue {queue!r} has partitions; jobs of other wire formats move to one without.")
         parts = [new_part(position, job) for position, job in enumerate(jobs)]
-        call = self._import(enqueue_script(parts), queue, name, len(jobs), *args_of(parts))
+        room = f"{len(jobs)} {map.version}"
+        call = self._import(enqueue_script(parts), queue, name, room, *args_of(parts))
         added = _added((yield from _with_room(queue, _one(call))))
         if added is None:
             raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
@@ -79,7 +89,7 @@ class NativeEngine(PartitionedEngine):
         """Give up a move, unless its jobs were added: see `engines.kit.moving`."""
         return _added((yield self._import("enqueue", queue, name, 0)))
 
-    def _import(self, script: str, queue: str, name: str, room: int, *args: Arg) -> Invoke:
+    def _import(self, script: str, queue: str, name: str, room: Arg, *args: Arg) -> Invoke:
         return Invoke(IMPORTS[script], self._keys(queue), (f"move-{name}", 1, room, *args))
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:

@@ -6,16 +6,17 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from leasehold.core.job import JobView, NewJob, Page, QueueView, State
-from leasehold.core.partitions import home_of, place_of, split_place
+from leasehold.core.partitions import PartitionMap, home_of, place_of, split_place
 from leasehold.core.schedule import ScheduleSpec, Tick, Ticked
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
 from leasehold.engines.native.control import NativeController
+from leasehold.engines.native.maps import PartitionMaps
 from leasehold.engines.native.schedules import NativeScheduler
 
 T = TypeVar("T")
@@ -26,6 +27,10 @@ _CURSOR: Final = ":"
 
 class PartitionedInspector(NativeScheduler, NativeController):
     """The inspecting and acting half of the native engine, for queues with and without partitions."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.maps = PartitionMaps(self)
 
     @abstractmethod
     def partitions(self, queue: str) -> Steps[int]:
@@ -129,9 +134,12 @@ class PartitionedInspector(NativeScheduler, NativeController):
     # --------------------------------------------------------------------------------------------------------- acting
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        return (yield from self.maps.following(queue, lambda map: self._retry_by(map, queue, id, payload)))
+
+    def _retry_by(self, map: PartitionMap, queue: str, id: str, payload: bytes | None) -> Steps[bool]:
         for place in (yield from self._where(queue, id)):
-            if (yield from super().retry(place, id, payload)):
-                if place != queue or (yield from self.partitions(queue)) > 1:
+            if (yield from self._retry(place, id, payload, map.version)):
+                if map.places > 1:
                     yield from self._post(place)
                 return True
         return False
@@ -215,13 +223,14 @@ class PartitionedInspector(NativeScheduler, NativeController):
     def put_schedule(
         self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int
     ) -> Steps[bool]:
-        if (spec.shape.lane is not None or spec.shape.unique is not None) and (
-            yield from self.partitions(spec.queue)
-        ) > 1:
-            raise UnsupportedFeature(
-                f"Queue {spec.queue!r} has partitions: the jobs of a schedule there have no lane and no unique key."
-            )
-        return (yield from super().put_schedule(spec, digest, expected, planned_ms, fire_ms))
+        def put(map: PartitionMap) -> Steps[bool]:
+            if map.is_parted and (spec.shape.lane is not None or spec.shape.unique is not None):
+                raise UnsupportedFeature(
+                    f"Queue {spec.queue!r} has partitions: the jobs of a schedule there have no lane and no unique key."
+                )
+            return self._put_schedule(spec, digest, expected, planned_ms, fire_ms, map.version)
+
+        return (yield from self.maps.following(spec.queue, put))
 
 
 def _together(name: str, views: list[QueueView]) -> QueueView:

@@ -6,35 +6,28 @@ others. What is asked of the queue is asked of the partition that a job belongs 
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Collection, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
 from leasehold.core import limits
 from leasehold.core.engine import Alone, HeartbeatReply, Maintained
 from leasehold.core.errors import LeaseholdError, UnsupportedFeature, is_away, is_silent
-from leasehold.core.job import Dropped, Lease, Leased, LeaseRef, NewJob, Refused, together
-from leasehold.core.logfmt import log_line
+from leasehold.core.job import Dropped, Enqueued, Lease, Leased, LeaseRef, NewJob, Refused, together
 from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.partitions import home_of, key_of, place_of, split_place
+from leasehold.core.partitions import PartitionMap, key_of, place_of, split_place
 from leasehold.core.shape import PLAIN
 from leasehold.core.steps import Command, Invoke, Reply, Steps, T
 from leasehold.core.waiting import Wake
-from leasehold.engines.kit.chunks import Failures, known, sooner
+from leasehold.engines.kit.chunks import Failures, Part, known, sooner
 from leasehold.engines.kit.config import META_TTL_MS
-from leasehold.engines.kit.encoding import as_bytes
-from leasehold.engines.kit.engine import Spread
+from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.native.inspected import PartitionedInspector
 from leasehold.engines.native.partitions import Turns
-
-_log: Final = logging.getLogger("leasehold")
-KNOWN_S: Final = 60.0
-"""How long a process trusts the number of partitions that it has read."""
-
 
 _Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
 """Places, queues with partitions, queues whose number of partitions is unknown, and whether a post had one."""
@@ -45,10 +38,6 @@ class PartitionedEngine(PartitionedInspector):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.wanted_partitions: dict[str, int] = {}
-        self._differ: set[str] = set()
-        """Queues whose number in this code is not that in Redis, which has been logged."""
-        self._known: dict[str, tuple[int, float]] = {}
         self._turns: dict[str, Turns] = {}
         self._claims: set[str] = set()
         """Queues with partitions from which a worker of this process claims."""
@@ -57,34 +46,17 @@ class PartitionedEngine(PartitionedInspector):
 
     def want_partitions(self, queue: str, partitions: int) -> None:
         """The number of partitions that a queue gets when it is first used."""
-        self.wanted_partitions[queue] = partitions
+        self.maps.wanted[queue] = partitions
 
     def partitions(self, queue: str) -> Steps[int]:
-        known, until = self._known.get(queue, (1, 0.0))
-        if time.monotonic() < until:
-            return known
-        try:
-            return (yield from self._ask_partitions(queue))
-        except LeaseholdError as error:
-            if is_away(error) or not until:
-                raise
-            return known  # the node of the namespace is away, that of the queue may not be
+        return (yield from self.maps.of(queue)).places
 
-    def _ask_partitions(self, queue: str, keep_ms: str = "") -> Steps[int]:
-        now, (known, _) = time.monotonic(), self._known.get(queue, (1, 0.0))
-        wanted = known if known > 1 else self.wanted_partitions.get(queue, 1)
-        asked = (as_bytes(queue), str(wanted), keep_ms, int(known > 1))
-        stored: bytes = yield Invoke(self.scripts["partitions"], (self.shared(),), asked)
-        number, in_code = int(stored or 1), self.wanted_partitions.get(queue)
-        if in_code not in (None, number) and queue not in self._differ:
-            self._differ.add(queue)
-            log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": number})
-        self._known[queue] = number, now + KNOWN_S
-        return number
+    def _note_map(self, queue: str, text: bytes) -> None:
+        self.maps.note(split_place(queue)[0], as_text(text))
 
     def _list(self, queue: str) -> Steps[None]:
         # One call for both, as a queue that is listed has been used.
-        yield from self._ask_partitions(queue, str(META_TTL_MS))
+        yield from self.maps.ask(queue, str(META_TTL_MS))
 
     def _turns_of(self, queue: str, partitions: int) -> Turns:
         turns = self._turns.get(queue)
@@ -94,21 +66,44 @@ class PartitionedEngine(PartitionedInspector):
 
     # ------------------------------------------------------------------------------------------------------ producers
 
-    def _spread(self, queue: str, jobs: Sequence[NewJob], positions: list[int]) -> Steps[Spread]:
-        partitions = yield from self.partitions(queue)
-        if partitions == 1:
-            return ((queue, positions),)
+    @abstractmethod
+    def _add(
+        self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
+    ) -> Steps[Iterable[Enqueued]]:
+        """`map`: what the script is to know of the map of the queue's partitions, behind `room`."""
+
+    def _add_all(
+        self, queue: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
+    ) -> Steps[None]:
+        def add(map: PartitionMap) -> Steps[None]:
+            left = [position for position in positions if position not in answers] if answers else positions
+            return self._add_by(map, queue, jobs, left, answers)
+
+        yield from self.maps.following(queue, add)
+
+    def _add_by(
+        self,
+        map: PartitionMap,
+        queue: str,
+        jobs: Sequence[NewJob],
+        positions: Sequence[int],
+        answers: dict[int, Enqueued],
+    ) -> Steps[None]:
+        if not map.version:
+            return (yield from self._add_to(queue, jobs, positions, answers, self._add))
         homes: dict[int, list[int]] = {}
         for position in positions:
             job = jobs[position]
-            if job.shape is not PLAIN:
+            if map.is_parted and job.shape is not PLAIN:
                 _check(job)
-            homes.setdefault(home_of(key_of(job.id, job.shape), partitions), []).append(position)
-        return [(place_of(queue, home), there) for home, there in homes.items()]
+            homes.setdefault(map.homes(key_of(job.id, job.shape))[-1], []).append(position)
+        add = partial(self._add, map=f" {map.version}")
+        for home, there in homes.items():
+            yield from self._add_to(place_of(queue, home), jobs, there, answers, add)
 
     def is_partition(self, place: str) -> bool:
         """Whether a place is one partition of several, by what this process knows."""
-        return bool(self._known) and self._known.get(split_place(place)[0], (1, 0.0))[0] > 1
+        return self.maps.known(split_place(place)[0]).places > 1
 
     def _post(self, place: str) -> Steps[None]:
         """Name a partition that has jobs to one of the workers that wait."""

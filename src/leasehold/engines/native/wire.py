@@ -27,6 +27,8 @@ _CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.item
 
 WOKE: Final = b"!"
 """The end of the answer of lua/enqueue.lua when the queue had no jobs to claim before."""
+OUTDATED: Final = "LHMAP"
+"""The first word of the error of lua/lib/noted.lua for a caller with an old map of the queue's partitions."""
 TOO_LONG: Final = "LHFULL"
 """The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 

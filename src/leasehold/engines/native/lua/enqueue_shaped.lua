@@ -1,13 +1,20 @@
 -- enqueue_shaped: add jobs of which some have a lane, a priority or a unique key, or are persistent. As `enqueue` else.
 -- KEYS[1] prefix
 -- ARGV session number room (id record due rule)...
+-- room: as with `enqueue`.
 -- Returns: a string of one character a job: 1 added, 0 existed, or the letter of what was done because another job has its
 -- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find ends admit large layout words
-local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
+--@include begin types remember find ends admit large layout words noted
+local session, number, room, map = ARGV[1], ARGV[2], tonumber(ARGV[3]), '0'
 --@include once
+if not room then
+  room, map = string.match(ARGV[3], '^(%d+) (%d+)$')
+  room = tonumber(room)
+end
+local outdated_map = outdated(tonumber(map))
+if outdated_map then return outdated_map end
 local time, micros = clock()
 local begun_at = digits(micros)
 check_types()

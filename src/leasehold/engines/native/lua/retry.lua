@@ -1,12 +1,14 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
--- ARGV session number id edited payload
--- edited 1: the job gets this payload.
+-- ARGV session number id edited payload map
+-- edited 1: the job gets this payload. map: the version of the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
---@include begin types remember find ends large
+--@include begin types remember find ends large noted
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 --@include transition
+local outdated_map = outdated(tonumber(ARGV[6]))
+if outdated_map then return outdated_map end
 local state, detail, record = find(id)
 -- The record with the new payload. A malformed one becomes that of a raw payload.
 local function edit(record)
