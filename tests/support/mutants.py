@@ -280,7 +280,7 @@ _LANES: Final = (
     ),
     Mutant("collect-loses-shape", "crash, shape or '', kind }", "crash, '', kind }"),
     Mutant("unpark-loses-shape", "shapes.place(id, placed[n], true)", "shapes.place(id, '', true)", ("maintain",)),
-    Mutant("park-again", "if call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "if false then"),
+    Mutant("park-again", "or call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "then"),
     Mutant("retry-behind-its-lane", "place(id, shape, parked == id or", "place(id, shape, false and", ("retry",)),
 )
 
@@ -439,7 +439,7 @@ _TRANSFER: Final = (
     Mutant("export-takes-tombstones", "if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0", "if true"),
     Mutant("export-without-follower", "if following then take('f', following, '', true) end", "", ("export",)),
     Mutant("export-again", "if call('EXISTS', moving) == 0 and not answer then", "if not answer then", ("export",)),
-    Mutant("page-is-not-returned", "if arrived == '0' then", "if false then", ("end_export",)),
+    Mutant("page-is-not-returned", "if string.find(arrived, '0', 1, true) then", "if false then", ("end_export",)),
     Mutant("page-is-returned-backwards", "for n = #kept, 2, -1 do", "for n = 2, #kept do", ("end_export",)),
     Mutant("held-lane-is-empty", "and lanes.busy_of(lane) == 0\n", "\n", ("remains",)),
 )

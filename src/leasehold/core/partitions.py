@@ -78,6 +78,22 @@ class PartitionMap:
         return max(self.number, self.before)
 
     @property
+    def sources(self) -> range:
+        """The partitions that jobs leave during a change. By the jump hash no job moves between others.
+
+        >>> PartitionMap(8, 2, before=4).sources, PartitionMap(4, 3, before=8).sources
+        (range(0, 4), range(4, 8))
+        """
+        if not self.before:
+            return range(0)
+        return range(self.before) if self.number > self.before else range(self.number, self.before)
+
+    @property
+    def order(self) -> list[int]:
+        """All partitions that may have jobs: first those that jobs leave."""
+        return [*self.sources, *(one for one in range(self.places) if one not in self.sources)]
+
+    @property
     def is_parted(self) -> bool:
         """Whether jobs that need two partitions are refused: there are several, or there will be."""
         return self.number > 1 or self.before > 0
@@ -124,6 +140,15 @@ def read_noted(text: str) -> PartitionMap:
     """
     version, number, before, _, max_length = map(int, text.split(":"))
     return PartitionMap(number, version, before, max_length)
+
+
+def share_of(max_length: int, partition: int, partitions: int) -> int:
+    """The share of one partition in the maximum length of its queue.
+
+    >>> [share_of(10, partition, 4) for partition in range(4)]
+    [3, 3, 2, 2]
+    """
+    return (max_length + partitions - 1 - partition) // partitions if max_length else 0
 
 
 def key_of(id: str, shape: Shape) -> str:

@@ -10,7 +10,7 @@ from leasehold.core.errors import QueueFull, ReplyError, UnsupportedFeature
 from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
 from leasehold.core.partitions import PartitionMap, split_place
 from leasehold.core.shape import Progress
-from leasehold.core.steps import Arg, Invoke, Steps
+from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.kit.chunks import Part, args_of, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
@@ -62,7 +62,8 @@ class NativeEngine(PartitionedEngine):
         self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
     ) -> Steps[Iterable[Enqueued]]:
         asked = f"{room}{map}" if map else room
-        reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, asked, *args_of(chunk)))
+        script = "enqueue_shaped" if map.endswith("?") else enqueue_script(chunk)
+        reply = yield from _with_room(queue, self._act(script, queue, asked, *args_of(chunk)))
         if self.is_partition(queue) and reply.endswith(WOKE):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
@@ -71,7 +72,7 @@ class NativeEngine(PartitionedEngine):
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue
         yield from self._register(queue)
-        return (yield from self.maps.following(queue, lambda map: self._import_by(map, name, jobs)))
+        return (yield from self.changes.following(queue, lambda map: self._import_by(map, name, jobs)))
 
     def _import_by(self, map: PartitionMap, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
         queue = jobs[0].queue
@@ -114,11 +115,9 @@ class NativeEngine(PartitionedEngine):
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        for place in (yield from self._where(queue, id)):
-            reply = yield from self._ask("show", place, raw_id, WATCH_TTL_MS)
-            if reply:
-                return self._view(queue, State(reply[0].decode()), raw_id, reply[1:])
-        return None
+        nothing: Reply = []
+        reply = yield from self._first(queue, id, lambda place: self._ask("show", place, raw_id, WATCH_TTL_MS), nothing)
+        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"

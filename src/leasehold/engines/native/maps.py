@@ -14,7 +14,7 @@ from typing import Final
 
 from leasehold.core.errors import LeaseholdError, ReplyError, is_away
 from leasehold.core.logfmt import log_line
-from leasehold.core.partitions import PartitionMap, place_of, read_map, read_noted, write_map
+from leasehold.core.partitions import PartitionMap, place_of, read_map, read_noted, share_of, write_map
 from leasehold.core.steps import Invoke, Steps, T
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.native.control import NativeController
@@ -56,6 +56,11 @@ class PartitionMaps:
                 raise
             return known  # the node of the namespace is away, that of the queue may not be
 
+    def first(self, queue: str, number: int) -> Steps[PartitionMap]:
+        """Read the map in Redis; give a queue that was never used its first one."""
+        self._known[queue] = (yield from self._stored(queue, number, self.known(queue))), 0.0
+        return (yield from self.of(queue))
+
     def ask(self, queue: str, keep_ms: str = "") -> Steps[PartitionMap]:
         """Read the map in Redis. `keep_ms`: also list the queue, as the script `register` does."""
         now, in_code, known = time.monotonic(), self.wanted.get(queue), self.known(queue)
@@ -70,8 +75,8 @@ class PartitionMaps:
         return stored
 
     def note(self, queue: str, text: str) -> None:
-        """A partition has noted this map. If it is newer than the known one, the next call reads that in Redis."""
-        noted, known = read_noted(text), self.known(queue)
+        """Take what a partition has noted; empty: nothing. If it is a newer map, the next call reads that in Redis."""
+        noted, known = read_noted(text or "0:1:0:0:0"), self.known(queue)
         if noted.version > known.version:
             self._noted[queue] = noted
             self._known[queue] = known, 0.0
@@ -96,7 +101,22 @@ class PartitionMaps:
         noted = yield from self.note_in(queue, 0, wanted)
         for partition in range(1, noted.places):
             yield from self.note_in(queue, partition, noted)
+        if noted.before:
+            yield from self._share_settings(queue, noted)
         return (yield from self.write(queue, noted))
+
+    def _share_settings(self, queue: str, map: PartitionMap) -> Steps[None]:
+        """Give new partitions the settings of the queue, and each one its share of the maximum length.
+
+        Who pauses the queue meanwhile meets the note in the first partition, and pauses all by the new map.
+        """
+        settings = (yield from self._engine._one_queue(queue)).settings
+        for partition in range(map.number):
+            most, place = share_of(map.max_length, partition, map.number), place_of(queue, partition)
+            if partition >= map.before:
+                yield from self._engine._configure(place, most, settings.lane_failure, settings.paused)
+            elif most:
+                yield from self._engine._configure(place, most, None, None)
 
     def write(self, queue: str, map: PartitionMap) -> Steps[PartitionMap]:
         """Write the map of a queue, unless there is a newer one. Return the map that the queue has then."""
@@ -106,10 +126,8 @@ class PartitionMaps:
 
     def note_in(self, queue: str, partition: int, map: PartitionMap) -> Steps[PartitionMap]:
         """Note a map in one partition. Return the one that is noted there then."""
-        engine, place = self._engine, place_of(queue, partition)
         args = (map.version, map.number, map.before, partition, map.max_length)
-        noted: bytes = yield Invoke(engine.scripts["note_map"], (engine.prefix(place),), args)
-        return read_noted(as_text(noted))
+        return read_noted(as_text((yield from self._engine._ask("note_map", place_of(queue, partition), *args))))
 
     def _stored(self, queue: str, wanted: int, known: PartitionMap, keep_ms: str = "") -> Steps[PartitionMap]:
         engine = self._engine

@@ -28,6 +28,7 @@ from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.native.inspected import PartitionedInspector
 from leasehold.engines.native.partitions import Turns
+from leasehold.engines.native.wire import NOT_HERE
 
 _Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
 """Places, queues with partitions, queues whose number of partitions is unknown, and whether a post had one."""
@@ -79,7 +80,7 @@ class PartitionedEngine(PartitionedInspector):
             left = [position for position in positions if position not in answers] if answers else positions
             return self._add_by(map, queue, jobs, left, answers)
 
-        yield from self.maps.following(queue, add)
+        yield from self.changes.following(queue, add)
 
     def _add_by(
         self,
@@ -92,14 +93,38 @@ class PartitionedEngine(PartitionedInspector):
         if not map.version:
             return (yield from self._add_to(queue, jobs, positions, answers, self._add))
         homes: dict[int, list[int]] = {}
+        olds: dict[int, list[int]] = {}
         for position in positions:
             job = jobs[position]
             if map.is_parted and job.shape is not PLAIN:
                 _check(job)
-            homes.setdefault(map.homes(key_of(job.id, job.shape))[-1], []).append(position)
+            old, *_ = both = map.homes(key_of(job.id, job.shape))
+            of_group = job.own_id or job.shape.lane is not None or job.shape.unique is not None
+            groups, home = (olds, old) if of_group and len(both) > 1 else (homes, both[-1])
+            groups.setdefault(home, []).append(position)
+        for old, there in olds.items():
+            for position in (yield from self._ask_old(place_of(queue, old), map, jobs, there, answers)):
+                job = jobs[position]
+                homes.setdefault(map.homes(key_of(job.id, job.shape))[-1], []).append(position)
         add = partial(self._add, map=f" {map.version}")
         for home, there in homes.items():
-            yield from self._add_to(place_of(queue, home), jobs, there, answers, add)
+            yield from self._add_to(place_of(queue, home), jobs, sorted(there), answers, add)
+
+    def _ask_old(
+        self,
+        place: str,
+        map: PartitionMap,
+        jobs: Sequence[NewJob],
+        positions: Sequence[int],
+        answers: dict[int, Enqueued],
+    ) -> Steps[list[int]]:
+        """Add the jobs whose lane, key or id is still in the old partition. Return the positions of the others."""
+        asked: dict[int, Enqueued] = {}
+        try:
+            yield from self._add_to(place, jobs, positions, asked, partial(self._add, map=f" {map.version}?"))
+        finally:
+            answers |= {position: answer for position, answer in asked.items() if answer is not NOT_HERE}
+        return [position for position in positions if asked[position] is NOT_HERE]
 
     def is_partition(self, place: str) -> bool:
         """Whether a place is one partition of several, by what this process knows."""
@@ -308,7 +333,14 @@ class PartitionedEngine(PartitionedInspector):
                 yield from failures.guard(self._post_if_flagged(place))
         failures.end()
         poisoned = tuple(replace(view, queue=split_place(view.queue)[0]) for view in done.poisoned)
-        return replace(done, poisoned=poisoned)
+        moved = []
+        for queue in queues:
+            moved.append((yield from self._move(queue)))
+        return replace(done, poisoned=poisoned, more=done.more or any(moved))
+
+    def _move(self, queue: str) -> Steps[bool]:
+        map = yield from self.maps.of(queue)
+        return map.before > 0 and map.places > 1 and (yield from self.changes.round(queue, map))
 
 
 def _check(job: NewJob) -> None:
