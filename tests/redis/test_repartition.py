@@ -20,8 +20,9 @@ from leasehold.engines.native.scripts import WORDS
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
+from tests.support.native import audit
 from tests.support.stepping import stop_after
-from tests.support.world import BOOM, World
+from tests.support.world import BOOM, NAMESPACE, World
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def world(server: RedisServer) -> Iterator[World]:
     driver = SyncDriver(server.url)
     yield World(NATIVE, server, driver)
     driver.close()
+    assert audit(server, NAMESPACE) == []
 
 
 def other(world: World, partitions: int = 0) -> World:
@@ -159,8 +161,11 @@ CHANGES = [(1, 4), (4, 8), (8, 2), (3, 1)]
 @pytest.mark.parametrize(("before", "number"), CHANGES)
 def test_an_empty_queue_changes_at_once(world: World, before: int, number: int) -> None:
     change = Change(world, before)
+    change.stale.put(*(f"id-{n}" for n in range(9)))
+    run_all(change.stale)
     change.begin(number)
     change.end()
+    assert world.totals()["completed"] == 10
     assert change.map.number == number
     change.stale.put(*(f"id-{n}" for n in range(30)))
     assert sorted(run_all(change.one)) == sorted(f"id-{n}" for n in range(30))
@@ -331,6 +336,21 @@ def test_a_delayed_job_of_a_lane_that_has_left_is_moved_before_it_runs(world: Wo
     assert "late" not in change.one.take_ids()
     change.one.finish(running)
     assert change.one.until(change.one.take_ids) == ["late"]
+
+
+def test_the_token_of_a_moved_job_grows_whatever_the_clock_of_its_node(world: World) -> None:
+    change = Change(world, 1)
+    lane = next(lane for lane in map(str, itertools.count()) if home_of(f"lane {lane}", 4))
+    change.stale.put_in(lane, "a")
+    (before,) = change.stale.take()
+    assert change.stale.settle(before, Failed(BOOM))
+    ahead = int(before.token) + 3_600_000_000
+    world.command("HSET", world.key("meta"), "token", str(ahead))
+    change.begin(4)
+    change.end()
+    assert change.one.retry("a")
+    (after,) = change.one.take()
+    assert int(after.token) > ahead
 
 
 def test_new_partitions_have_the_settings_of_the_queue(world: World) -> None:

@@ -40,7 +40,7 @@ def send_with(driver: SyncDriver) -> Send:
     return lambda call: driver.run(one(call))
 
 
-def stop_after(calls: int, steps: Steps[Any], driver: SyncDriver) -> bool:
+def stop_after(calls: int, steps: Steps[Any], driver: SyncDriver, session: str = "stopped") -> bool:
     """Run so many calls of an operation at most: who ran it is gone then. Return whether these were all."""
 
     def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
@@ -49,7 +49,7 @@ def stop_after(calls: int, steps: Steps[Any], driver: SyncDriver) -> bool:
         return send(call)
 
     try:
-        step(steps, Session(f"stopped-{calls}"), send_with(driver), fate)
+        step(steps, Session(f"{session}-{calls}"), send_with(driver), fate)
     except Crashed:
         return False
     return True

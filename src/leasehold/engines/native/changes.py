@@ -15,7 +15,7 @@ from leasehold.core import limits
 from leasehold.core.errors import InvalidArgument, ReplyError
 from leasehold.core.job import Repartition
 from leasehold.core.partitions import PartitionMap, place_of
-from leasehold.core.steps import Command, Draw, Invoke, Nonce, Steps, T
+from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.moving import RESUME_MS
 from leasehold.engines.native.control import NativeController
@@ -116,21 +116,22 @@ class PartitionChanges:
                 yield from self.finish_moves(queue)
         return (yield from self._maps.following(queue, call))
 
-    def round(self, queue: str, map: PartitionMap) -> Steps[bool]:
-        """Move some jobs of a queue that changes. Return whether to continue soon.
+    def round(self, queue: str, map: PartitionMap) -> Steps[int]:
+        """Move some jobs of a queue that changes. Return how long until the next round may find more; -1: unknown.
 
         One worker does it at a time. It is harmless if two do.
         """
         if not (yield from self._is_mover(queue)):
-            return False
+            return -1
         waits = []
         for partition in map.sources:
-            wait_ms = yield from self._move_pages(queue, partition)
-            waits.append(wait_ms)
+            # A failover may have lost the note. A note of the end of the change comes last: see `_end`.
+            noted = yield from self._maps.note_in(queue, partition, map)
+            waits.append((yield from self._move_pages(queue, partition)) if noted.before else -1)
         if all(wait_ms < 0 for wait_ms in waits):
             yield from self._end(queue, map)
-            return False
-        return 0 in waits
+            return -1
+        return min(wait_ms for wait_ms in waits if wait_ms >= 0)
 
     def _is_mover(self, queue: str) -> Steps[bool]:
         key = f"{self._engine.prefix(queue)}:mover_is"
@@ -163,20 +164,21 @@ class PartitionChanges:
         """
         engine, source = self._engine, place_of(queue, partition)
         nonce: Nonce = yield Draw()
-        args = (f"{nonce.session}-{nonce.number}", as_bytes(only))
-        name, age_ms, rows, _, wait_ms = yield from engine._ask("move", source, *args)
+        args: tuple[Arg, ...] = (f"{nonce.session}-{nonce.number}", as_bytes(only))
+        name, age_ms, rows, token, wait_ms = yield from engine._ask("move", source, *args)
         if rows and age_ms < RESUME_MS:  # else it is no longer known whether they have arrived
             arrived = bytearray(b"0" * len(rows))
             for home in sorted({home for _, home in rows}):
                 there = [n for n, (_, other) in enumerate(rows) if other == home]
-                answer = yield from self._arrive(place_of(queue, home), as_text(name), [rows[n][0] for n in there])
+                args = (f"move-{as_text(name)}", 1, token, *(rows[n][0] for n in there))
+                answer = yield from self._arrive(place_of(queue, home), args)
                 for n, letter in zip(there, answer, strict=False):
                     arrived[n] = letter
             yield from engine._ask("end_export", source, name, bytes(arrived))
         return int(wait_ms)
 
-    def _arrive(self, place: str, name: str, rows: list[bytes]) -> Steps[bytes]:
-        answer: bytes = yield Invoke(IMPORTS["arrive"], self._engine._keys(place), (f"move-{name}", 1, *rows))
+    def _arrive(self, place: str, args: tuple[Arg, ...]) -> Steps[bytes]:
+        answer: bytes = yield Invoke(IMPORTS["arrive"], self._engine._keys(place), args)
         if answer.endswith(WOKE):
             yield from self._post(place)
         return answer
@@ -192,7 +194,12 @@ class PartitionChanges:
         return Repartition(map.before, map.number, left)
 
     def _end(self, queue: str, map: PartitionMap) -> Steps[None]:
-        over = PartitionMap(map.number, map.version)
+        over, engine = PartitionMap(map.number, map.version), self._engine
         for partition in range(map.places):
+            if partition >= map.number:
+                view = yield from engine._one_queue(place_of(queue, partition))
+                totals: list[Arg] = [arg for pair in view.totals.items() for arg in pair]
+                name = f"dropped-{map.version}-{partition}"
+                yield Invoke(IMPORTS["add_totals"], engine._keys(queue), (name, 1, *totals))
             yield from self._maps.note_in(queue, partition, over)
         yield from self._maps.write(queue, over)

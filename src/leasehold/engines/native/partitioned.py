@@ -333,14 +333,13 @@ class PartitionedEngine(PartitionedInspector):
                 yield from failures.guard(self._post_if_flagged(place))
         failures.end()
         poisoned = tuple(replace(view, queue=split_place(view.queue)[0]) for view in done.poisoned)
-        moved = []
+        more, next_ms = done.more, known(done.next_ms)
         for queue in queues:
-            moved.append((yield from self._move(queue)))
-        return replace(done, poisoned=poisoned, more=done.more or any(moved))
-
-    def _move(self, queue: str) -> Steps[bool]:
-        map = yield from self.maps.of(queue)
-        return map.before > 0 and map.places > 1 and (yield from self.changes.round(queue, map))
+            map = yield from self.maps.of(queue)
+            if map.sources:
+                wait_ms = yield from self.changes.round(queue, map)
+                more, next_ms = more or wait_ms == 0, sooner(next_ms, known(wait_ms))
+        return replace(done, poisoned=poisoned, more=more, next_ms=-1 if next_ms is None else next_ms)
 
 
 def _check(job: NewJob) -> None:

@@ -3,10 +3,9 @@
 -- KEYS[1] prefix
 -- ARGV move id
 -- move: its name. id: take only this job; '': continue where the last call stopped.
--- Returns: {name of the move, ms since it began, {row, partition that it belongs to}..., jobs and records that had to stay when all
--- were looked at last or -1, ms until the next call may find more or -1: nothing is left here that belongs elsewhere}
+-- Returns: {name of the move, ms since it began, {row, partition that it belongs to}..., the last token of this partition, ms until the next call may find more or -1: nothing is left here that belongs elsewhere}
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. What a lane has is not taken while anything of
--- the lane waits, runs or blocks here, nor a job that waits in line. `mover` has where to continue. Sending it again is harmless.
+-- the lane waits, runs or blocks here, what has a key while another job here has it, nor a job that waits in line. `mover` has where to continue. Sending it again is harmless.
 --@include begin types find ends rows homes
 local move, only = ARGV[1], ARGV[2]
 allow_when_full()
@@ -26,11 +25,11 @@ end
 
 local function is_over(size) return left <= 0 or taken > 0 and size > bytes end
 
--- Whether a job must stay: it has a place in its lane, its lane is here, or another job waits for it to end.
+-- Whether a job must stay: it has a place in its lane, its lane is here, another job has its key, or waits for it to end.
 local function must_stay(id, shape)
   local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
   return call('HEXISTS', key('busy'), id) == 1 or lane and homes.has_lane(lane)
-    or unique and call('HEXISTS', key('again'), unique) == 1
+    or unique and ((uniques.rival(unique, time) or id) ~= id or call('HEXISTS', key('again'), unique) == 1)
 end
 
 local take = {}
@@ -145,6 +144,6 @@ end
 local kept, found = call('LRANGE', moving, 0, -1), {}
 local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
 for n = 2, #kept do found[#found + 1] = { kept[n], cmsgpack.unpack(kept[n])[8] or -1 } end
-local now = call('HMGET', key('mover'), 'left', 'rest', 'clean')
-local wait = now[3] == homes.version and -1 or math.max(0, tonumber(now[2] or 0) - time)
-return { header[1], time - header[3], found, tonumber(now[1] or -1), wait }
+local now = call('HMGET', key('mover'), 'rest', 'clean')
+local wait = now[2] == homes.version and -1 or math.max(0, tonumber(now[1] or 0) - time)
+return { header[1], time - header[3], found, call('HGET', key('meta'), 'token') or '0', wait }

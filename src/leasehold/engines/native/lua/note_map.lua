@@ -14,7 +14,7 @@ if more > 0 or more == 0 and before ~= '0' and ARGV[3] == '0' then
   call('HSET', key('settings'), 'map', noted)
   call('DEL', key('mover'))
   -- When the change is over, no worker looks into a dropped partition, and none waits for the post of a queue with one.
-  if ARGV[3] == '0' and tonumber(ARGV[4]) >= tonumber(ARGV[2]) then call('DEL', key('wake')) end
+  if ARGV[3] == '0' and tonumber(ARGV[4]) >= tonumber(ARGV[2]) then call('DEL', key('wake'), key('meta')) end
   if ARGV[2] == '1' and ARGV[3] == '0' then call('DEL', key('post')) end
 end
 return noted

@@ -40,7 +40,8 @@ local function misplaced(shape)
   if not homes.is_parted or call('HEXISTS', key('busy'), id) == 1 then return nil end
   local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
   if lane and unique or shapes.word(shape, 'm') then return redis.error_reply('LHPARTS a job that needs two partitions') end
-  if homes.changes and homes.of(id, shape) ~= homes.partition and not (lane and homes.has_lane(lane)) then
+  local is_taken = lane and homes.has_lane(lane) or unique and uniques.rival(unique, clock())
+  if homes.changes and homes.of(id, shape) ~= homes.partition and not is_taken then
     return redis.error_reply('LHMOVES the job belongs to another partition')
   end
 end
