@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from leasehold.core.job import JobView as JobView
     from leasehold.core.job import Page as Page
     from leasehold.core.job import QueueView as QueueView
+    from leasehold.core.job import Repartition as Repartition
     from leasehold.core.job import State as State
     from leasehold.core.job import WorkerView as WorkerView
     from leasehold.core.latency import Latency as Latency
@@ -132,7 +133,7 @@ _HOMES = {
     "core.conversion": "Codec",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
-    "core.job": "ErrorInfo JobView Page QueueView State WorkerView",
+    "core.job": "ErrorInfo JobView Page QueueView Repartition State WorkerView",
     "core.latency": "Latency Percentiles Times",
     "core.rates": "LimitRule LimitView",
     "core.schedule": "CatchUp Overlap ScheduleView",

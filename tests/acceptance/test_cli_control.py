@@ -233,6 +233,21 @@ def test_a_lane_that_a_failure_parked(app, run):
     assert app.queue("emails").lease(seconds=60).id == "job1"
 
 
+def test_configure_partitions(app, run):
+    for lane in range(8):
+        app.queue("emails").enqueue(b"x", lane=str(lane))
+    out, _ = run("configure", "emails", "--partitions", "4")
+    assert [line.split() for line in out.splitlines()] == [
+        ["paused", "max_length", "lane_failure", "partitions"],
+        ["no", "none", "skip", "1", "->", "4"],
+    ]
+    change = {"before": 1, "number": 4, "left": None}
+    shown = json.loads(run("info", "emails", "--json")[0])["queues"][0]
+    assert (shown["partitions"], shown["repartition"]) == (4, change)
+    assert json.loads(run("configure", "emails", "--json")[0])["repartition"] == change
+    assert "from 1 to 4 partitions" in run("configure", "emails", "--partitions", "8", expect=2)[1]
+
+
 def test_configure(app, run):
     app.queue("emails").enqueue(b"x")
     out, err = run("configure", "emails", "--max-length", "2", "--lane-failure", "block")
@@ -246,6 +261,7 @@ def test_configure(app, run):
         app.queue("emails").enqueue(b"x")
     # Without options it shows; what is not named stays as it is.
     expected = {"queue": "emails", "paused": False, "max_length": 2, "lane_failure": "block"}
+    expected |= {"partitions": 1, "repartition": None}
     assert json.loads(run("configure", "emails", "--json")[0]) == expected
     assert json.loads(run("configure", "emails", "--lane-failure", "skip", "--json")[0]) == {
         **expected,

@@ -107,7 +107,9 @@ def test_a_number_that_redis_has_lost_is_that_of_the_processes(world: World) -> 
     world.put("a")
     world.command("FLUSHALL")
     World(world.entry, world.server, world.driver).put("b")  # a process that does not declare it is the first
-    world.engine._known = {queue: (number, 0.0) for queue, (number, _) in world.engine._known.items()}  # time passes
+    world.engine.maps._known = {
+        queue: (map, 0.0) for queue, (map, _) in world.engine.maps._known.items()
+    }  # time passes
     world.put("c")
     assert sorted(take_all(other(world))) == ["b", "c"]
 
@@ -233,7 +235,7 @@ def test_a_job_whose_producer_died_before_it_woke_a_worker_is_found(world: World
     assert world.take() == []
     lone = NativeEngine("test")
     place = place_of("q", home_of("lost", PARTITIONS))
-    world.run(lone._add_to(place, [NewJob("q", "lost", b"p")], [0], {}))  # all that it did
+    world.run(lone._add_to(place, [NewJob("q", "lost", b"p")], [0], {}, lone._add))  # all that it did
     assert world.until(world.take_ids) == ["lost"]
 
 

@@ -71,11 +71,13 @@ class Audit:
             b"ghosts",
             b"wake",
             b"unroutable",
+            b"post",
+            b"mover",
         }
         plain |= {b"ended", b"kept", *ENDS, *FIXED, *SHAPE_KEYS, *LIMIT_KEYS}
         wrong = []
         for suffix, key in self.found.items():
-            if suffix in (b"watched", b"poison") or suffix.startswith(b"call:"):
+            if suffix in (b"watched", b"poison", b"mover_is") or suffix.startswith(b"call:"):
                 if key.ttl_ms < 0:
                     wrong.append(f"{suffix!r} has no time to live")
             elif suffix not in plain and not suffix.startswith(_NAMED):

@@ -162,7 +162,12 @@ _PLAIN: Final = (
     Mutant("own-process-is-suspected", "(how and not is_own(how) and 1 or 0)", "(how and 1 or 0)"),
     Mutant("persistent-stays-alone", "and is_steady(config, time, claimed, '')\n", "and false\n"),
     Mutant("two-leases-two-ends", "call('HEXISTS', key('jobs'), id) == 0 then", "false then", ("settle",)),
-    Mutant("suspect-leaves-quietly", "woken = woken or doubtful > 0 and doubtful >= number_in(ARGV[3], 'isolate')", "", ("settle",)),
+    Mutant(
+        "suspect-leaves-quietly",
+        "woken = woken or doubtful > 0 and doubtful >= number_in(ARGV[3], 'isolate')",
+        "",
+        ("settle",),
+    ),
     Mutant(
         "duplicate-overwrites",
         "call('HSETNX', key('jobs'), id, record) == 1",
@@ -284,7 +289,7 @@ _LANES: Final = (
     ),
     Mutant("collect-loses-shape", "crash, shape or '', kind }", "crash, '', kind }"),
     Mutant("unpark-loses-shape", "shapes.place(id, placed[n], true)", "shapes.place(id, '', true)", ("maintain",)),
-    Mutant("park-again", "if call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "if false then"),
+    Mutant("park-again", "or call('HEXISTS', key('parked'), lane) == tonumber(parked) then", "then"),
     Mutant("retry-behind-its-lane", "place(id, shape, parked == id or", "place(id, shape, false and", ("retry",)),
 )
 
@@ -445,7 +450,7 @@ _TRANSFER: Final = (
     Mutant("export-takes-tombstones", "if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0", "if true"),
     Mutant("export-without-follower", "if following then take('f', following, '', true) end", "", ("export",)),
     Mutant("export-again", "if call('EXISTS', moving) == 0 and not answer then", "if not answer then", ("export",)),
-    Mutant("page-is-not-returned", "if arrived == '0' then", "if false then", ("end_export",)),
+    Mutant("page-is-not-returned", "if string.find(arrived, '0', 1, true) then", "if false then", ("end_export",)),
     Mutant("page-is-returned-backwards", "for n = #kept, 2, -1 do", "for n = 2, #kept do", ("end_export",)),
     Mutant("held-lane-is-empty", "and lanes.busy_of(lane) == 0\n", "\n", ("remains",)),
 )

@@ -149,7 +149,7 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
     for name, key in keys(server).items():
         if name.startswith(shared):
             common[name.removeprefix(shared)] = key
-            if key.ttl_ms < 0 and not is_limit_key(name.removeprefix(shared)):
+            if key.ttl_ms < 0 and name != shared + b"partitions" and not is_limit_key(name.removeprefix(shared)):
                 wrong.append(f"{name!r} of the namespace has no time to live")
         elif name.startswith(start):
             prefix, _, suffix = name.partition(b"}:")

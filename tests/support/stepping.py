@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from leasehold.core.errors import LeaseholdError, ReplyError
@@ -41,16 +40,19 @@ def send_with(driver: SyncDriver) -> Send:
     return lambda call: driver.run(one(call))
 
 
-def stop_after(calls: int, steps: Steps[Any], driver: SyncDriver) -> None:
-    """Run so many calls of an operation at most: who ran it is gone then."""
+def stop_after(calls: int, steps: Steps[Any], driver: SyncDriver, session: str = "stopped") -> bool:
+    """Run so many calls of an operation at most: who ran it is gone then. Return whether these were all."""
 
     def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
         if number > calls:
             raise Crashed
         return send(call)
 
-    with suppress(Crashed):
-        step(steps, Session("stopped"), send_with(driver), fate)
+    try:
+        step(steps, Session(f"{session}-{calls}"), send_with(driver), fate)
+    except Crashed:
+        return False
+    return True
 
 
 def attempt(send: Send, call: Command | Invoke) -> tuple[Reply, ReplyError | None]:

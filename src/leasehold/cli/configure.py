@@ -12,6 +12,7 @@ from leasehold.cli.output.overview import settings_table
 from leasehold.cli.output.tables import answer
 from leasehold.cli.reach import note_unknown, reaching
 from leasehold.core import limits
+from leasehold.core.partitions import MAX_PARTITIONS
 from leasehold.core.shape import LaneFailure
 
 
@@ -26,17 +27,24 @@ from leasehold.core.shape import LaneFailure
     help="What happens to a lane when one of its jobs fails for good. skip: it continues; block: it waits until you "
     "retry or discard the job; park: it is parked until `leasehold resume QUEUE --lane NAME`.",
 )  # fmt: skip
+@click.option(
+    "--partitions", type=click.IntRange(1, MAX_PARTITIONS), metavar="N",
+    help="Spread the queue over N slots of a cluster. Workers move what has to move while work continues; `leasehold "
+    "info QUEUE` shows what is left.",
+)  # fmt: skip
 @reaching()
-def configure(queue: str, max_length: int | None, lane_failure: str | None, app: Leasehold, as_json: bool) -> None:
-    """Set the maximum length of a queue, and what a failed job does to its lane.
+def configure(
+    queue: str, max_length: int | None, lane_failure: str | None, partitions: int | None, app: Leasehold, as_json: bool
+) -> None:
+    """Set the maximum length of a queue, its number of partitions, and what a failed job does to its lane.
 
     Without options it only shows the settings. They are stored in Redis and apply to every worker and client.
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    if max_length is None and lane_failure is None:
-        settings = app.inspect.settings(queue)
-    else:
-        settings = app.control.configure(queue, max_length=max_length, lane_failure=lane_failure)
-    answer(as_json, {"queue": queue, **asdict(settings)}, [settings_table(settings)])
+    if max_length is not None or lane_failure is not None or partitions is not None:
+        app.control.configure(queue, max_length=max_length, lane_failure=lane_failure, partitions=partitions)
+    view = app.inspect.queue(queue)
+    parts = {"partitions": view.partitions, "repartition": view.repartition and asdict(view.repartition)}
+    answer(as_json, {"queue": queue, **asdict(view.settings), **parts}, [settings_table(view)])
     note_unknown(app, queue)

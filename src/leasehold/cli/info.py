@@ -103,7 +103,7 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
         lanes_json = {"parked": parked[0], "blocked": blocked[0]}
         click.echo(dump({"queues": [view], "latency": seen.latency, **lanes_json, **workers_json(seen.workers)}))
         return
-    tables = [queue_table([view], now_ms).without("notes"), settings_table(view.settings, view)]
+    tables = [queue_table([view], now_ms).without("notes"), settings_table(view, with_lanes=True)]
     tables += latency_tables(seen.latency)
     for state, (found, more) in ((LaneState.PARKED, parked), (LaneState.BLOCKED, blocked)):
         if found:

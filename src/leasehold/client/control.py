@@ -13,6 +13,7 @@ from leasehold.core.codec import encode_raw
 from leasehold.core.engine import Feature
 from leasehold.core.errors import InvalidArgument, PayloadTooLarge, invalid
 from leasehold.core.job import State
+from leasehold.core.partitions import MAX_PARTITIONS
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
 from leasehold.core.steps import Steps
 from leasehold.core.stores import key_of
@@ -149,7 +150,12 @@ class Control:
 
     @blocking
     def configure(
-        self, queue: str, *, max_length: int | None = None, lane_failure: LaneFailure | str | None = None
+        self,
+        queue: str,
+        *,
+        max_length: int | None = None,
+        lane_failure: LaneFailure | str | None = None,
+        partitions: int | None = None,
     ) -> Steps[QueueSettings]:
         """Change settings of a queue, for every worker and client. Returns all its settings; None keeps a setting.
 
@@ -158,7 +164,9 @@ class Control:
         `max_length`: how many jobs that have not ended the queue holds before `enqueue` raises `QueueFull`; 0: no
         limit. `lane_failure`: what happens to a lane when one of its jobs fails for good. "skip" (the default)
         continues, "block" waits until a user retries or discards the job, "park" parks the lane until `resume_lane`.
-        Raises `InvalidArgument` and `UnsupportedFeature`.
+        `partitions`: begins to spread the queue over 1 to 256 slots of a cluster; workers complete the change, and
+        `QueueView.repartition` shows it. Raises `InvalidArgument`, also during a change of the partitions, and
+        `UnsupportedFeature`.
         """
         policy = None
         if max_length is not None:
@@ -169,7 +177,12 @@ class Control:
             if lane_failure not in tuple(LaneFailure):
                 raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(lane_failure))
             policy = LaneFailure(lane_failure)
-        return self._client.engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
+        if partitions is not None:
+            self._client.require(Feature.PARTITIONS)
+            names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
+            yield from self._client.engine.repartition(names.queue_name(queue), partitions)
+        settings = self._client.engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
+        return (yield from settings)
 
     aconfigure = asynchronous(configure)
 

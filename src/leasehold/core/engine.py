@@ -318,6 +318,13 @@ class FullEngine(Engine, LimitEngine, Protocol):
         """How many partitions a queue has. 1: it has none."""
         ...
 
+    def repartition(self, queue: str, partitions: int) -> Steps[None]:
+        """Begin to change the number of partitions, while work continues. Workers complete the change.
+
+        Raises `InvalidArgument` if the queue cannot have this number, or if another change is under way.
+        """
+        ...
+
     def settings(self, queue: str) -> Steps[QueueSettings]: ...
 
     def configure(

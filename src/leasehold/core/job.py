@@ -263,6 +263,19 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
+class Repartition:
+    """A change of the number of a queue's partitions that is under way: from `before` to `number`.
+
+    `left`: how many jobs and records were still where they belonged before, when workers looked through all of them
+    last; None: they have not done so yet.
+    """
+
+    before: int
+    number: int
+    left: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
@@ -272,6 +285,7 @@ class QueueView:
     alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has written it; workers of
     this release claim nothing from it. `oldest_ms`: when the job that is next was enqueued; None: none waits, or the
     format has no such time. `partitions`: see `app.queue_options`; 1: none.
+    `repartition`: a change of their number that is under way.
     """
 
     name: str
@@ -286,6 +300,7 @@ class QueueView:
     newer_layout: int | None = None
     oldest_ms: int | None = None
     partitions: int = 1
+    repartition: Repartition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def _parse(argument: str | None) -> Native | None:
 
 def _describe(engine: NativeEngine) -> EngineSpec:
     clustered = type(engine) is not _kind(False)
-    parts = {"namespace": engine.namespace, "config": asdict(engine.config), "partitions": engine.wanted_partitions}
+    parts = {"namespace": engine.namespace, "config": asdict(engine.config), "partitions": engine.maps.wanted}
     return {**parts, "clustered": clustered}
 
 

@@ -1,4 +1,4 @@
-"""A Redis Cluster whose nodes are parted, stall, hand slots to each other or die: S80 to S83."""
+"""A Redis Cluster whose nodes are parted, stall, hand slots or partitions to each other, or die: S80 to S84."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from leasehold import Leasehold
 from leasehold.core.errors import RedisError
 from leasehold.core.job import State
 from leasehold.testing.server import RedisServer
@@ -27,6 +28,7 @@ MOVES: Final = 6
 KEYS_AT_ONCE: Final = 3
 KILL_AT: Final = 2
 """During this move a worker is killed."""
+NUMBERS: Final = (4, 8, 3, 1)
 SLACK_MS: Final = 500
 WAIT_S: Final = 60.0
 
@@ -158,6 +160,41 @@ def deaf(stage: Stage) -> None:
     _end(stage, cluster)
 
 
+@scenario(
+    "S84",
+    "a cluster: the number of partitions of a queue changes under load, and workers are killed; lanes keep their order",
+    Bounds({"changes": len(NUMBERS), "held kills": len(NUMBERS)}, awake_s=BACK_S, drained_s=60),
+    jobs=80,
+    lanes=Policy.SKIP,
+)
+def repartitioned(stage: Stage) -> None:
+    """From one partition to four, eight, three and one. Jobs of lanes wait, run, fail and are retried meanwhile."""
+    cluster = stage.open.enter_context(Cluster(stage.binary))
+    stage.sampling = False
+    stage.borrow(cluster.owner(KEY), cluster.url)
+    producers = [stage.app_at(cluster.url) for _ in range(2)]
+    fleet = stage.fleet(3, 3, cluster.url)
+    most = max(1, stage.size // (LANES * len(NUMBERS) * 2))
+    for number in NUMBERS:
+        held = stage.add(1, jobs.GATE)
+        _fill_lanes(stage, producers[0], most)
+        stage.until(lambda held=held: stage.started(held), "a job was to run")  # type: ignore[misc]
+        stage.app.control.configure(jobs.QUEUE, partitions=number)
+        _fill_lanes(stage, producers[1], most)
+        fleet.kill(stage.runner(held[0]))
+        jobs.mended(held[0], stage.folder).touch()
+        for app in producers:
+            stage.add(most * LANES, jobs.STEP, 40, 1, app=app)
+        stage.until(lambda: stage.app.inspect.queue(jobs.QUEUE).repartition is None, "the change was to be over")
+        stage.fault("changes")
+    stage.recover()
+
+
+def _fill_lanes(stage: Stage, app: Leasehold, count: int) -> None:
+    for lane in range(LANES):
+        stage.add(count, jobs.STEP, 20, lane % 2, app=app, lane=f"lane{lane}")
+
+
 def _replicated(stage: Stage, buses: Buses | None = None) -> Cluster:
     """A cluster with a replica of each master, and workers; writes wait for the replica."""
     options = ("--masteruser", FOLLOWER, "--masterauth", FOLLOWER) if buses is not None else ()
@@ -192,4 +229,4 @@ def _end(stage: Stage, cluster: Cluster) -> None:
         stage.borrow(cluster.owner(KEY), cluster.url)
 
 
-ALL: Final = (minority, stalled, resharded, deaf)
+ALL: Final = (minority, stalled, resharded, deaf, repartitioned)

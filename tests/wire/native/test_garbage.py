@@ -80,7 +80,18 @@ def test_a_wrong_type_is_an_error_and_nothing_is_half_done(world: World, operati
     assert not half_done, f"{operation} does half of its work when these keys have a wrong type"
 
 
-LANE_SUFFIXES = ["jobs", "ended", "completed", "meta", "holders", "suspects", "held:w", "tries", "watched", "cancelling"]
+LANE_SUFFIXES = [
+    "jobs",
+    "ended",
+    "completed",
+    "meta",
+    "holders",
+    "suspects",
+    "held:w",
+    "tries",
+    "watched",
+    "cancelling",
+]
 LANE_SUFFIXES += ["progress", "busy", "lanes", "lane:L", "turns", "wake", "parked", "holds", "limits"]
 
 

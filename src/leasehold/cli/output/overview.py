@@ -14,7 +14,7 @@ from leasehold.core import limits
 from leasehold.core.errors import RedisError, is_silent
 from leasehold.core.job import QueueView, Refused, State, WorkerView
 from leasehold.core.latency import Latency, Percentiles, latency_of
-from leasehold.core.shape import LaneFailure, QueueSettings
+from leasehold.core.shape import LaneFailure
 
 QUEUES_SHOWN: Final = 1_000
 """Queues that `leasehold info` shows."""
@@ -120,14 +120,17 @@ def _shares(what: str, one: Percentiles | None) -> dict[str, str]:
     return {f"{what}_{name}": text for name, text in {"jobs": f"{one.count:,}", **texts}.items()}
 
 
-def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Table:
-    """Show the settings of one queue; with `view`, also its parked and blocked lanes."""
+def settings_table(view: QueueView, *, with_lanes: bool = False) -> Table:
+    """Show the settings of one queue; `with_lanes`: also its parked and blocked lanes."""
+    settings = view.settings
     row = {
         "paused": "yes" if settings.paused else "no",
         "max_length": str(settings.max_length or "none"),
         "lane_failure": settings.lane_failure.value,
     }
-    if view is not None:
+    if view.partitions > 1 or view.repartition:
+        row["partitions"] = _partitions(view)
+    if with_lanes:
         row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
         if view.partitions > 1:
             row["partitions"] = str(view.partitions)
@@ -138,6 +141,15 @@ def settings_table(settings: QueueSettings, view: QueueView | None = None) -> Ta
         if view.newer_layout:
             row["newer_layout"] = str(view.newer_layout)
     return Table("Settings", (row,), {"max_length", "partitions", *_SHARED} - {"reserved"})
+
+
+def _partitions(view: QueueView) -> str:
+    """The number of partitions; of a change also the number before, and what is left to move."""
+    change = view.repartition
+    if change is None:
+        return str(view.partitions)
+    left = "" if change.left is None else f", {change.left:,} left"
+    return f"{change.before} -> {change.number}{left}"
 
 
 def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:

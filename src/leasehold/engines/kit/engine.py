@@ -7,7 +7,7 @@ maintenance (`_new_part`, `_outcome_part`, `_add`, `_lease`, `_tidy`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -37,8 +37,8 @@ from leasehold.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from leasehold.engines.kit.encoding import RAW, as_bytes, as_text, message_of
 from leasehold.engines.kit.suspects import RESERVED
 
-Spread: TypeAlias = Sequence[tuple[str, Sequence[int]]]
-"""Places of a queue (see `core.partitions`), and the positions of the jobs that belong there."""
+Add: TypeAlias = Callable[[Sequence[NewJob], str, list[Part], int], Steps[Iterable[Enqueued]]]
+"""Adds a chunk of jobs to a place: see `ScriptedEngine._add`."""
 REGISTER_EVERY: Final = 10_000
 """An engine lists a queue again after this many enqueues."""
 REGISTERED_MAX: Final = 10_000
@@ -94,6 +94,9 @@ class ScriptedEngine(Scripted):
     def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
         """What the script `claim` of an engine answers beyond that of others."""
 
+    def _note_map(self, queue: str, text: bytes) -> None:
+        """What the script `heartbeat` of an engine answers beyond that of others: a map of the queue's partitions."""
+
     @abstractmethod
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         """Maintain one queue."""
@@ -108,35 +111,35 @@ class ScriptedEngine(Scripted):
         answers: dict[int, Enqueued] = {}
         for queue, positions in by_queue.items():
             yield from self._register(queue)
-            for place, there in (yield from self._spread(queue, jobs, positions)):
-                try:
-                    yield from self._add_to(place, jobs, there, answers)
-                except (QueueFull, Unreachable) as error:
-                    if answers:  # the calls before have added theirs
-                        before = f"Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
-                        error.args = (f"{error} {before}",)
-                    raise
+            try:
+                yield from self._add_all(queue, jobs, positions, answers)
+            except (QueueFull, Unreachable) as error:
+                if answers:  # the calls before have added theirs
+                    before = f"Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
+                    error.args = (f"{error} {before}",)
+                raise
         return [answers[position] for position in range(len(jobs))]
 
-    def _add_to(
-        self, place: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
+    def _add_all(
+        self, queue: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
     ) -> Steps[None]:
-        """Add those of the jobs at `positions` to one place, and put down the answers."""
+        """Add those of the jobs at `positions` to one queue, and put down the answers."""
+        yield from self._add_to(queue, jobs, positions, answers, self._add)
+
+    def _add_to(
+        self, place: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued], add: Add
+    ) -> Steps[None]:
+        """Add jobs to one place of a queue (see `core.partitions`), as many in each call of `add` as one may have."""
         # The first call makes sure that there is room for all: then those that follow need not ask.
         room, left = len(positions), len(positions)
         parts = Ahead(chunks(self._new_part(position, jobs[position]) for position in positions))
         while (chunk := parts.take()) is not None:
-            adding = self._add(jobs, place, chunk, room)
+            adding = add(jobs, place, chunk, room)
             left -= len(chunk)
             added = yield from working(adding, parts.look) if left else adding
             room = 0
             for part, answer in zip(chunk, added, strict=True):
                 answers[part.position] = answer
-
-    def _spread(self, queue: str, jobs: Sequence[NewJob], positions: list[int]) -> Steps[Spread]:
-        """Where in the queue these jobs belong: all in one place, unless the queue has partitions."""
-        yield from ()
-        return ((queue, positions),)
 
     def _register(self, queue: str) -> Steps[None]:
         """List the queue before its first job of this engine, and again now and then."""
@@ -246,9 +249,11 @@ class ScriptedEngine(Scripted):
             reply = yield from failures.guard(self._ask("heartbeat", queue, self._config, as_bytes(worker), *pairs))
             if reply is None:
                 continue
-            # The last two: only of an engine whose running jobs can be asked to end, and whose queues can be paused.
+            # The next two: only of an engine whose running jobs can be asked to end, and whose queues can be paused.
             positions, held, next_ms, *more = reply
-            wishes, is_paused = more or ((), 0)
+            wishes, is_paused, *notes = more or ((), 0)
+            if notes:
+                self._note_map(queue, notes[0])
             lost += [asked[position] for position in positions]
             orphaned += [_orphaned(worker, queue, id, self._token(token), claimed) for id, token, claimed in held]
             nearest = sooner(nearest, known(next_ms))

@@ -86,6 +86,9 @@ class Unsupported:
         yield from ()
         return 1
 
+    def repartition(self, queue: str, partitions: int) -> Steps[None]:
+        raise unsupported(self.name, Feature.PARTITIONS)
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)
 

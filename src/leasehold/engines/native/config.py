@@ -41,6 +41,15 @@ COST_MOST: Final = rates.MAX_COST
 REST_MOST_MS: Final = rates.MAX_REST_MS
 """A rest that ends later was written by another clock."""
 
+LEFT_MS: Final = limits.SECOND
+"""How long a due job waits in a partition that its lane has left, before it is looked at again."""
+MOVE_MOST: Final = 100
+"""Jobs that one call moves to their partitions, and about how many it looks at."""
+MOVE_LARGE: Final = 20
+"""About how many it looks at where records may be large."""
+MOVE_BYTES: Final = 128 * 1024
+"""It takes no further job after this many bytes."""
+
 ERRORS_KEPT: Final = 10
 """Errors of a job's failed attempts that its record keeps, with the newest."""
 ERRORS_BYTES: Final = 32 * 1024

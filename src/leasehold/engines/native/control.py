@@ -28,8 +28,9 @@ _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2
 class NativeController(NativeInspector):
     """Acting half of the native engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        args = (as_bytes(id), int(payload is not None), payload or b"")
+    def _retry(self, queue: str, id: str, payload: bytes | None, map_version: int) -> Steps[bool]:
+        """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
+        args = (as_bytes(id), int(payload is not None), payload or b"", map_version)
         return (yield from self._act("retry", queue, *args)) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
@@ -92,6 +93,12 @@ class NativeController(NativeInspector):
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
+        return read_settings((yield from self._configure(queue, max_length, lane_failure, paused)))
+
+    def _configure(
+        self, queue: str, max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None
+    ) -> Steps[dict[str, str]]:
+        """Set something in one place. Return all that is set there, as it lies in Redis."""
         changes: list[Arg] = []
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
@@ -101,13 +108,16 @@ class NativeController(NativeInspector):
         if paused is not None:
             changes += ["paused", "1" if paused else ""]
         reply = yield from self._act("configure", queue, *changes)
-        return read_settings(dict(word.split("=", 1) for word in as_text(reply).split()))
+        return dict(word.split("=", 1) for word in as_text(reply).split())
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        return (yield from self._act("park", queue, encoded(lane), 1)) == b"1"
+        return (yield from self._park(queue, lane, "1"))
+
+    def _park(self, place: str, lane: str, how: str) -> Steps[bool]:
+        return (yield from self._act("park", place, encoded(lane), how)) == b"1"
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        return (yield from self._act("park", queue, encoded(lane), 0)) == b"1"
+        return (yield from self._park(queue, lane, "0"))
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
         yield from self._act("advance", queue, ms)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from leasehold.core.engine import Feature, Maintained, Trait
-from leasehold.core.errors import QueueFull, ReplyError
+from leasehold.core.errors import QueueFull, ReplyError, UnsupportedFeature
 from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
-from leasehold.core.partitions import split_place
+from leasehold.core.partitions import PartitionMap, split_place
 from leasehold.core.shape import Progress
-from leasehold.core.steps import Arg, Invoke, Steps
+from leasehold.core.steps import Arg, Invoke, Reply, Steps
 from leasehold.engines.kit.chunks import Part, args_of, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
@@ -58,8 +58,12 @@ class NativeEngine(PartitionedEngine):
     def shared(self) -> str:
         return namespace_prefix(self.namespace)
 
-    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
-        reply = yield from _with_room(queue, self._act(enqueue_script(chunk), queue, room, *args_of(chunk)))
+    def _add(
+        self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
+    ) -> Steps[Iterable[Enqueued]]:
+        asked = f"{room}{map}" if map else room
+        script = "enqueue_shaped" if map.endswith("?") else enqueue_script(chunk)
+        reply = yield from _with_room(queue, self._act(script, queue, asked, *args_of(chunk)))
         if reply.endswith(WOKE) and self.is_partition(queue):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
@@ -72,8 +76,15 @@ class NativeEngine(PartitionedEngine):
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue
         yield from self._register(queue)
+        return (yield from self.changes.following(queue, lambda map: self._import_by(map, name, jobs)))
+
+    def _import_by(self, map: PartitionMap, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+        queue = jobs[0].queue
+        if map.is_parted:
+            raise UnsupportedFeature(f"Queue {queue!r} has partitions; jobs of other wire formats move to one without.")
         parts = [new_part(position, job) for position, job in enumerate(jobs)]
-        call = self._import(enqueue_script(parts), queue, name, len(jobs), *args_of(parts))
+        room = f"{len(jobs)} {map.version}"
+        call = self._import(enqueue_script(parts), queue, name, room, *args_of(parts))
         added = _added((yield from _with_room(queue, _one(call))))
         if added is None:
             raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
@@ -83,7 +94,7 @@ class NativeEngine(PartitionedEngine):
         """Give up a move, unless its jobs were added: see `engines.kit.moving`."""
         return _added((yield self._import("enqueue", queue, name, 0)))
 
-    def _import(self, script: str, queue: str, name: str, room: int, *args: Arg) -> Invoke:
+    def _import(self, script: str, queue: str, name: str, room: Arg, *args: Arg) -> Invoke:
         return Invoke(IMPORTS[script], self._keys(queue), (f"move-{name}", 1, room, *args))
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
@@ -98,7 +109,9 @@ class NativeEngine(PartitionedEngine):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more, poison, tick_ms = reply
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, *notes = reply
+        if notes:
+            self._note_map(queue, notes[0])
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))
@@ -108,11 +121,9 @@ class NativeEngine(PartitionedEngine):
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        for place in (yield from self._where(queue, id)):
-            reply = yield from self._ask("show", place, raw_id, WATCH_TTL_MS)
-            if reply:
-                return self._view(queue, State(reply[0].decode()), raw_id, reply[1:])
-        return None
+        nothing: Reply = []
+        reply = yield from self._first(queue, id, lambda place: self._ask("show", place, raw_id, WATCH_TTL_MS), nothing)
+        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"

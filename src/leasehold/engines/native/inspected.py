@@ -6,17 +6,19 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature, invalid
+from leasehold.core.errors import InvalidArgument, ReplyError, UnsupportedFeature, invalid
 from leasehold.core.job import JobView, NewJob, Page, QueueView, State
-from leasehold.core.partitions import home_of, place_of, split_place
+from leasehold.core.partitions import PartitionMap, place_of, share_of, split_place
 from leasehold.core.schedule import ScheduleSpec, Tick, Ticked
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
-from leasehold.engines.native.control import NativeController
-from leasehold.engines.native.schedules import NativeScheduler
+from leasehold.engines.native.changes import Controlled, PartitionChanges
+from leasehold.engines.native.inspect import read_settings
+from leasehold.engines.native.maps import MAP_TRIES, PartitionMaps
+from leasehold.engines.native.wire import MOVES, NOT_PARTED
 
 T = TypeVar("T")
 
@@ -24,61 +26,80 @@ _CURSOR: Final = ":"
 """Stands between the partition and the cursor in it, in the cursor of a page."""
 
 
-class PartitionedInspector(NativeScheduler, NativeController):
+class PartitionedInspector(Controlled):
     """The inspecting and acting half of the native engine, for queues with and without partitions."""
 
-    @abstractmethod
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.maps = PartitionMaps(self)
+        self.changes = PartitionChanges(self, self.maps, self._post)
+
     def partitions(self, queue: str) -> Steps[int]:
-        """How many partitions a queue has. 1: it has none."""
+        """How many partitions of a queue may have jobs. 1: it has none."""
+        return (yield from self.maps.of(queue)).places
 
     @abstractmethod
     def _post(self, place: str) -> Steps[None]:
         """Name a partition that has jobs to one of the workers that wait."""
 
     def _places(self, queue: str) -> Steps[list[str]]:
-        """The partitions of a queue; of one partition that one."""
+        """The partitions of a queue, those that jobs leave by a change first; of one partition that one."""
         if split_place(queue)[1]:
             return [queue]
-        return [place_of(queue, partition) for partition in range((yield from self.partitions(queue)))]
+        return [place_of(queue, partition) for partition in (yield from self.maps.of(queue)).order]
 
     def _where(self, queue: str, id: str) -> Steps[list[str]]:
         """Where a job may be: first where its id alone would put it."""
         places = yield from self._places(queue)
         if len(places) > 1:
-            home = home_of(id, len(places))
-            places[0], places[home] = places[home], places[0]
+            homes = [place_of(queue, home) for home in (yield from self.maps.of(queue)).homes(id)]
+            places = [*homes, *(place for place in places if place not in homes)]
         return places
 
-    def _home_of_lane(self, queue: str, lane: str) -> Steps[str]:
-        return place_of(queue, home_of(f"lane {lane}", (yield from self.partitions(queue))))
+    def _homes_of_lane(self, queue: str, lane: str) -> Steps[list[str]]:
+        """Where the jobs of a lane may be: during a change in its old partition, and else in its new one."""
+        return [place_of(queue, home) for home in (yield from self.maps.of(queue)).homes(f"lane {lane}")]
 
-    def _first(self, places: list[str], ask: Callable[[str], Steps[T]], nothing: T) -> Steps[T]:
-        """The first answer that is not `nothing`."""
-        for place in places:
-            answer = yield from ask(place)
-            if answer != nothing:
-                return answer
+    def _home_of_lane(self, queue: str, lane: str) -> Steps[str]:
+        *olds, home = yield from self._homes_of_lane(queue, lane)
+        for old in olds:
+            if (yield from self._one_lane(old, lane)).state is not LaneState.IDLE:
+                return old
+            yield from self._finish_moves_of(queue, old)
+        return home
+
+    def _first(self, queue: str, id: str, ask: Callable[[str], Steps[T]], nothing: T) -> Steps[T]:
+        """The first answer about a job that is not `nothing`."""
+        for _ in range(2):
+            for place in (yield from self._where(queue, id)):
+                answer = yield from ask(place)
+                if answer != nothing:
+                    return answer
+            if split_place(queue)[1] or not (yield from self.maps.of(queue)).before:
+                break
+            yield from self.changes.finish_moves(queue)  # it may have been on its way to its partition
         return nothing
 
     # -------------------------------------------------------------------------------------------------------- looking
 
     def queue(self, name: str) -> Steps[QueueView]:
-        places = yield from self._places(name)
-        if len(places) == 1:
+        map = yield from self.maps.of(name)
+        if map.places == 1 or split_place(name)[1]:
             return (yield from self._one_queue(name))
         views: list[QueueView] = []
-        for place in places:
+        for partition in range(map.places):
+            place = place_of(name, partition)
             view = yield from self._one_queue(place)
             if view.counts[State.READY]:
                 first = yield from super().page(place, State.READY, limit=1)
                 view = replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
             views.append(view)
-        return _together(name, views)
+        together = _together(name, views, map.number)
+        return replace(together, repartition=(yield from self.changes.view(name, map))) if map.before else together
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
-        places = yield from self._where(queue, id)
         look = super().job
-        return _of_queue((yield from self._first(places, lambda place: look(place, id), None)))
+        return _of_queue((yield from self._first(queue, id, lambda place: look(place, id), None)))
 
     def page(
         self,
@@ -129,37 +150,54 @@ class PartitionedInspector(NativeScheduler, NativeController):
     # --------------------------------------------------------------------------------------------------------- acting
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        for place in (yield from self._where(queue, id)):
-            if (yield from super().retry(place, id, payload)):
-                if place != queue or (yield from self.partitions(queue)) > 1:
-                    yield from self._post(place)
-                return True
-        return False
+        def retry_by(map: PartitionMap) -> Steps[bool]:
+            return self._first(queue, id, lambda place: self._retry_in(place, id, payload, map), False)
+
+        return (yield from self.changes.following(queue, retry_by))
+
+    def _retry_in(self, place: str, id: str, payload: bytes | None, map: PartitionMap) -> Steps[bool]:
+        try:
+            is_retried = yield from self._retry(place, id, payload, map.version)
+        except ReplyError as error:
+            if error.prefix == NOT_PARTED:
+                raise UnsupportedFeature(
+                    f"Job {id!r} has limits, or a lane and a unique key, and its queue has partitions now: it cannot "
+                    "run there. Enqueue it to another queue."
+                ) from error
+            if error.prefix == MOVES:
+                yield from self.changes.move(*split_place(place), id)
+            raise
+        if is_retried and map.places > 1:
+            yield from self._post(place)
+        return is_retried
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
-        places = yield from self._where(queue, id)
         discard = super().discard
-        return (yield from self._first(places, lambda place: discard(place, id), False))
+        return (yield from self._first(queue, id, lambda place: discard(place, id), False))
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
-        places = yield from self._where(queue, id)
         cancel = super().cancel
-        return (yield from self._first(places, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
+        return (yield from self._first(queue, id, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
-        places = yield from self._places(queue)
-        if lane is not None:
-            places = [(yield from self._home_of_lane(queue, lane))]
+        places = yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))
         cancelled = requested = 0
         for place in places:
             count = yield from super().cancel_all(place, lane, reason)
             cancelled, requested = cancelled + count.cancelled, requested + count.requested
+            yield from self._finish_moves_of(queue, place)
         return CancelCount(cancelled, requested)
+
+    def _finish_moves_of(self, queue: str, place: str) -> Steps[None]:
+        """Let the jobs that leave a partition arrive in those that the caller looks at next."""
+        if split_place(place)[1] in (yield from self.maps.of(queue)).sources:
+            yield from self.changes.finish_moves(queue)
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         removed = 0
         for place in (yield from self._places(queue)):
             removed += yield from super().purge(place, state)
+            yield from self._finish_moves_of(queue, place)
         return removed
 
     def configure(
@@ -170,29 +208,46 @@ class PartitionedInspector(NativeScheduler, NativeController):
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
-        places = yield from self._places(queue)
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
-            if 0 < max_length < len(places):
-                rule = f"0, or at least {len(places)}, the number of the queue's partitions"
+        values: dict[int, dict[str, str]] = {}
+        map = yield from self.maps.of(queue)
+        for _ in range(MAP_TRIES):
+            if max_length is not None and 0 < max_length < map.number:
+                rule = f"0, or at least {map.number}, the number of the queue's partitions"
                 raise invalid("max_length", rule, str(max_length))
-        settings: list[QueueSettings] = []
-        for number, place in enumerate(places):
-            share = None if max_length is None else (max_length + len(places) - 1 - number) // len(places)
-            configure = super().configure(place, max_length=share, lane_failure=lane_failure, paused=paused)
-            settings.append((yield from configure))
-            if paused is False and len(places) > 1:
-                yield from self._post(place)
-        return _settings(settings)
+            for partition in map.order:
+                in_use = max_length is not None and partition < map.number
+                share = share_of(max_length or 0, partition, map.number) if in_use else None
+                place = place_of(queue, partition)
+                values[partition] = yield from self._configure(place, share, lane_failure, paused)
+                if paused is False and map.places > 1:
+                    yield from self._post(place)
+                self.maps.note(queue, values[partition].get("map", ""))
+            known, map = map, (yield from self.maps.of(queue))
+            if map.version == known.version:
+                break  # else the queue has partitions that this process did not know
+        return _settings([read_settings(values[partition]) for partition in range(map.number)])
+
+    def repartition(self, queue: str, partitions: int) -> Steps[None]:
+        yield from self.changes.begin(queue, partitions)
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        return (yield from super().park_lane((yield from self._home_of_lane(queue, lane)), lane))
+        *olds, home = yield from self._homes_of_lane(queue, lane)
+        parked = False
+        for old in olds:
+            parked = yield from self._park(old, lane, "?")
+            yield from self._finish_moves_of(queue, old)
+        return (yield from self._park(home, lane, "1")) or parked
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        home = yield from self._home_of_lane(queue, lane)
-        resumed = yield from super().resume_lane(home, lane)
-        if resumed and (yield from self.partitions(queue)) > 1:
-            yield from self._post(home)
+        resumed = False
+        for home in (yield from self._homes_of_lane(queue, lane)):
+            if (yield from super().resume_lane(home, lane)):
+                resumed = True
+                if (yield from self.partitions(queue)) > 1:
+                    yield from self._post(home)
+            yield from self._finish_moves_of(queue, home)
         return resumed
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
@@ -215,16 +270,17 @@ class PartitionedInspector(NativeScheduler, NativeController):
     def put_schedule(
         self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int
     ) -> Steps[bool]:
-        if (spec.shape.lane is not None or spec.shape.unique is not None) and (
-            yield from self.partitions(spec.queue)
-        ) > 1:
-            raise UnsupportedFeature(
-                f"Queue {spec.queue!r} has partitions: the jobs of a schedule there have no lane and no unique key."
-            )
-        return (yield from super().put_schedule(spec, digest, expected, planned_ms, fire_ms))
+        def put(map: PartitionMap) -> Steps[bool]:
+            if map.is_parted and (spec.shape.lane is not None or spec.shape.unique is not None):
+                raise UnsupportedFeature(
+                    f"Queue {spec.queue!r} has partitions: the jobs of a schedule there have no lane and no unique key."
+                )
+            return self._put_schedule(spec, digest, expected, planned_ms, fire_ms, map.version)
+
+        return (yield from self.changes.following(spec.queue, put))
 
 
-def _together(name: str, views: list[QueueView]) -> QueueView:
+def _together(name: str, views: list[QueueView], partitions: int) -> QueueView:
     counts, totals = Counter[State](), Counter[str]()
     for view in views:
         counts.update(view.counts)
@@ -234,7 +290,7 @@ def _together(name: str, views: list[QueueView]) -> QueueView:
         name,
         {state: counts[state] for state in State},
         dict(sorted(totals.items())),
-        _settings([view.settings for view in views]),
+        _settings([view.settings for view in views[:partitions]]),
         parked_lanes=sum(view.parked_lanes for view in views),
         blocked_lanes=sum(view.blocked_lanes for view in views),
         suspects=sum(view.suspects for view in views),
@@ -242,7 +298,7 @@ def _together(name: str, views: list[QueueView]) -> QueueView:
         reserved=next((view.reserved for view in views if view.reserved), None),
         newer_layout=max(newer, default=None),
         oldest_ms=min((view.oldest_ms for view in views if view.oldest_ms is not None), default=None),
-        partitions=len(views),
+        partitions=partitions,
     )
 
 

@@ -6,132 +6,49 @@ others. What is asked of the queue is asked of the partition that a job belongs 
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
 from leasehold.core import limits
 from leasehold.core.engine import Alone, HeartbeatReply, Maintained
-from leasehold.core.errors import LeaseholdError, UnsupportedFeature, is_away, is_silent
-from leasehold.core.job import Dropped, Lease, Leased, LeaseRef, NewJob, Refused, together
-from leasehold.core.logfmt import log_line
+from leasehold.core.errors import LeaseholdError, is_away, is_silent
+from leasehold.core.job import Dropped, Lease, Leased, LeaseRef, Refused, together
 from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.partitions import home_of, key_of, place_of, split_place
+from leasehold.core.partitions import place_of, split_place
 from leasehold.core.shape import PLAIN
-from leasehold.core.steps import Command, Invoke, Reply, Steps, T
+from leasehold.core.steps import Command, Reply, Steps, T
 from leasehold.core.waiting import Lead, Wake
 from leasehold.engines.kit.chunks import Failures, known, sooner
-from leasehold.engines.kit.config import META_TTL_MS
-from leasehold.engines.kit.encoding import as_bytes
-from leasehold.engines.kit.engine import Spread
-from leasehold.engines.native.inspected import PartitionedInspector
+from leasehold.engines.kit.encoding import as_text
 from leasehold.engines.native.partitions import Turns
-
-_log: Final = logging.getLogger("leasehold")
-KNOWN_S: Final = 60.0
-"""How long a process trusts the number of partitions that it has read."""
-
+from leasehold.engines.native.producer import PartitionedProducer
 
 _Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
 """Places, queues with partitions, queues whose number of partitions is unknown, and whether a post had one."""
 
 
-class PartitionedEngine(PartitionedInspector):
+class PartitionedEngine(PartitionedProducer):
     """The working half of the native engine, for queues with and without partitions."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.wanted_partitions: dict[str, int] = {}
-        self._differ: set[str] = set()
-        """Queues whose number in this code is not that in Redis, which has been logged."""
-        self._known: dict[str, tuple[int, float]] = {}
         self._turns: dict[str, Turns] = {}
         self._claims: set[str] = set()
         """Queues with partitions from which a worker of this process claims."""
         self._waits: set[str] = set()
         """Those for which it waits now."""
 
-    def want_partitions(self, queue: str, partitions: int) -> None:
-        """The number of partitions that a queue gets when it is first used."""
-        self.wanted_partitions[queue] = partitions
-
-    def partitions(self, queue: str) -> Steps[int]:
-        known, until = self._known.get(queue, (1, 0.0))
-        if time.monotonic() < until:
-            return known
-        try:
-            return (yield from self._ask_partitions(queue))
-        except LeaseholdError as error:
-            if is_away(error) or not until:
-                raise
-            return known  # the node of the namespace is away, that of the queue may not be
-
-    def _ask_partitions(self, queue: str, keep_ms: str = "") -> Steps[int]:
-        now, (known, _) = time.monotonic(), self._known.get(queue, (1, 0.0))
-        wanted = known if known > 1 else self.wanted_partitions.get(queue, 1)
-        asked = (as_bytes(queue), str(wanted), keep_ms, int(known > 1))
-        stored: bytes = yield Invoke(self.scripts["partitions"], (self.shared(),), asked)
-        number, in_code = int(stored or 1), self.wanted_partitions.get(queue)
-        if in_code not in (None, number) and queue not in self._differ:
-            self._differ.add(queue)
-            log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": number})
-        self._known[queue] = number, now + KNOWN_S
-        return number
-
-    def _are_whole(self, queues: Sequence[str]) -> bool:
-        """Whether none of these queues has partitions, by numbers that this process still trusts.
-
-        Most queues have none: their operations are those of the superclass, without a generator around them.
-        """
-        now = time.monotonic()
-        for queue in queues:
-            known = self._known.get(queue)
-            if known is None or known[0] > 1 or now >= known[1]:
-                return False
-        return True
-
-    def _list(self, queue: str) -> Steps[None]:
-        # One call for both, as a queue that is listed has been used.
-        yield from self._ask_partitions(queue, str(META_TTL_MS))
+    def _note_map(self, queue: str, text: bytes) -> None:
+        self.maps.note(split_place(queue)[0], as_text(text))
 
     def _turns_of(self, queue: str, partitions: int) -> Turns:
         turns = self._turns.get(queue)
         if turns is None or turns.partitions != partitions:
             turns = self._turns[queue] = Turns(partitions)
         return turns
-
-    # ------------------------------------------------------------------------------------------------------ producers
-
-    def _spread(self, queue: str, jobs: Sequence[NewJob], positions: list[int]) -> Steps[Spread]:
-        partitions = 1 if self._are_whole((queue,)) else (yield from self.partitions(queue))
-        if partitions == 1:
-            return ((queue, positions),)
-        homes: dict[int, list[int]] = {}
-        for position in positions:
-            job = jobs[position]
-            if job.shape is not PLAIN:
-                _check(job)
-            homes.setdefault(home_of(key_of(job.id, job.shape), partitions), []).append(position)
-        return [(place_of(queue, home), there) for home, there in homes.items()]
-
-    def is_partition(self, place: str) -> bool:
-        """Whether a place is one partition of several, by what this process knows."""
-        return bool(self._known) and self._known.get(split_place(place)[0], (1, 0.0))[0] > 1
-
-    def _post(self, place: str) -> Steps[None]:
-        """Name a partition that has jobs to one of the workers that wait."""
-        queue, partition = split_place(place)
-        yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
-
-    def _post_if_flagged(self, place: str) -> Steps[bool]:
-        is_flagged = yield from self._flagged(place)
-        if is_flagged:
-            yield from self._post(place)
-        return is_flagged
 
     # -------------------------------------------------------------------------------------------------------- workers
 
@@ -145,7 +62,7 @@ class PartitionedEngine(PartitionedInspector):
         of_lane: Mapping[str, int] | None = None,
         alone: Alone = Alone.NOW,
     ) -> Steps[Leased]:
-        if self._are_whole(queues):
+        if self.maps.are_whole(queues):
             return super().lease(worker, queues, limit, lease_ms, slots, of_lane, alone)
         return self._lease_from_places(worker, queues, limit, lease_ms, slots, of_lane, alone)
 
@@ -247,6 +164,12 @@ class PartitionedEngine(PartitionedInspector):
             if (yield from _if_reached(self._flagged(place_of(queue, partition)))):
                 turns.note(partition)
 
+    def _post_if_flagged(self, place: str) -> Steps[bool]:
+        is_flagged = yield from self._flagged(place)
+        if is_flagged:
+            yield from self._post(place)
+        return is_flagged
+
     def _flagged(self, place: str) -> Steps[bool]:
         """Whether jobs may be ready: scripts push to `wake` for them, and a claim that leaves none deletes it."""
         return bool((yield Command(("LLEN", f"{self.prefix(place)}:wake"))))
@@ -254,11 +177,10 @@ class PartitionedEngine(PartitionedInspector):
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake | Lead:
         """Wait for a token in `wake`. An idle worker of one queue without partitions claims in the same write: see
         decision 0002."""
-        queue, timing = queues[0], self.timing
-        partitions, until = self._known.get(queue, (1, 0.0))
-        # Where the number of partitions must be read first, the claim would begin with another script.
-        if len(queues) > 1 or partitions > 1 or time.monotonic() >= until:
+        # Where the map of partitions must be read first, the claim would begin with another script.
+        if len(queues) > 1 or not self.maps.are_whole(queues):
             return Wake(self._wake(queues, timeout_ms))
+        queue, timing = queues[0], self.timing
         most_ms = timing.lease_ms + timing.grace_ms - timing.beat_ms
         return Lead(_block((f"{self.prefix(queue)}:wake",), min(timeout_ms, most_ms)), queue, if_idle=True)
 
@@ -304,7 +226,7 @@ class PartitionedEngine(PartitionedInspector):
         return answers
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
-        if self._are_whole(queues) and not any(ref.partition for ref in leases):
+        if self.maps.are_whole(queues) and not any(ref.partition for ref in leases):
             return super().heartbeat(worker, queues, leases)
         return self._heartbeat_places(worker, queues, leases)
 
@@ -360,21 +282,13 @@ class PartitionedEngine(PartitionedInspector):
                 yield from failures.guard(self._post_if_flagged(place))
         failures.end()
         poisoned = tuple(replace(view, queue=split_place(view.queue)[0]) for view in done.poisoned)
-        return replace(done, poisoned=poisoned)
-
-
-def _check(job: NewJob) -> None:
-    """Raises `UnsupportedFeature` for a job whose parts belong to different partitions."""
-    shape = job.shape
-    if shape.lane is not None and shape.unique is not None:
-        raise UnsupportedFeature(
-            f"Queue {job.queue!r} has partitions: a job there has a lane or a unique key, not both. Lane and key may "
-            "belong to different partitions, and no script sees two of them."
-        )
-    if shape.limits or shape.share is not None:
-        raise UnsupportedFeature(
-            f"Queue {job.queue!r} has partitions: jobs with limits or a share need a queue without partitions."
-        )
+        more, next_ms = done.more, known(done.next_ms)
+        for queue in queues:
+            map = yield from self.maps.of(queue)
+            if map.sources:
+                wait_ms = yield from self.changes.round(queue, map)
+                more, next_ms = more or wait_ms == 0, sooner(next_ms, known(wait_ms))
+        return replace(done, poisoned=poisoned, more=more, next_ms=-1 if next_ms is None else next_ms)
 
 
 def _block(keys: Iterable[str], timeout_ms: int) -> Command:

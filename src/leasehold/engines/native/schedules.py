@@ -50,12 +50,13 @@ class NativeScheduler(ScriptedEngine):
             tuple(map(_name, ended)),
         )
 
-    def put_schedule(
-        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int
+    def _put_schedule(
+        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int, map_version: int
     ) -> Steps[bool]:
+        """As `put_schedule`. `map_version`: of the map of the queue's partitions that the caller has looked at."""
         source = encoded(spec.source) if spec.source else _NO_SOURCE
         definition = f"{digest} {source}\n".encode() + encode_spec(spec)
-        args = (encoded(spec.name), definition, expected, planned_ms, fire_ms)
+        args = (encoded(spec.name), definition, expected, planned_ms, fire_ms, map_version)
         yield from self._register(spec.queue)
         return (yield from self._act("schedule_put", spec.queue, *args)) == b"1"
 

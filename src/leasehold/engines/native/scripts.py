@@ -16,5 +16,6 @@ LAYOUT: Final = 1
 
 WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, kit, config)}
 SCRIPTS: Final[dict[str, Script]] = load(__package__, WORDS)
-IMPORTS: Final = load(__package__, {**WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS}, ["enqueue", "enqueue_shaped", "import"])
+_IMPORTS: Final = ("enqueue", "enqueue_shaped", "import", "arrive", "add_totals")
+IMPORTS: Final = load(__package__, {**WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS}, _IMPORTS)
 """They add the jobs of a move, and remember their answer while the move may be continued."""

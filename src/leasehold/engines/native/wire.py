@@ -22,11 +22,20 @@ _LETTERS: Final = {
     Conflict.RERUN: "a",
     Conflict.POSTPONE: "d",
 }
+_ELSEWHERE: Final = ord("?")
 _CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.items()}
 
 
 WOKE: Final = b"!"
 """The end of the answer of lua/enqueue.lua when the queue had no jobs to claim before."""
+OUTDATED: Final = "LHMAP"
+"""The first word of the error of lua/lib/noted.lua for a caller with an old map of the queue's partitions."""
+MOVES: Final = "LHMOVES"
+"""That of a job that has to arrive in its partition first."""
+NOT_PARTED: Final = "LHPARTS"
+"""That of lua/retry.lua for a job that no queue with partitions can have."""
+NOT_HERE: Final = Enqueued("", False)
+"""The answer for a job that belongs to another partition: see lua/lib/asked.lua."""
 TOO_LONG: Final = "LHFULL"
 """The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 
@@ -73,7 +82,9 @@ def read_enqueued(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> It
     rest = reply[len(chunk) :]
     for part, letter in zip(chunk, reply, strict=False):
         conflict = _CONFLICTS.get(letter)
-        if conflict is None:
+        if letter == _ELSEWHERE:
+            yield NOT_HERE
+        elif conflict is None:
             yield Enqueued(jobs[part.position].id, letter == ord("1"))
         else:
             size, _, rest = rest.partition(b":")

@@ -1,6 +1,7 @@
 -- enqueue: add jobs to a queue, each at once or at its time; an id that exists already is left alone.
 -- KEYS[1] prefix
 -- ARGV session number room (id record due own)...
+-- room: a number, or `<number> <version>` of a caller that knows a map of the queue's partitions: see lib mapped.
 -- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move. Behind them ! if
 -- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
@@ -14,7 +15,10 @@ if #ARGV == 3 then
   return remember(session, number, '-')
 end
 --@include now
-local jobs, is_plain = key('jobs'), true
+local jobs, is_plain, map = key('jobs'), true, 0
+if not room then
+--@part mapped
+end
 
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first
 -- one that is written, it is one by itself.)

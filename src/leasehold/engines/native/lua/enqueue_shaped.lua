@@ -1,13 +1,20 @@
 -- enqueue_shaped: add jobs of which some have a lane, a priority or a unique key, or are persistent. As `enqueue` else.
 -- KEYS[1] prefix
 -- ARGV session number room (id record due rule)...
+-- room: as with `enqueue`; with `?` behind it, only jobs whose lane, key or id is here are added: see lib asked.
 -- Returns: a string of one character a job: 1 added, 0 existed, or the letter of what was done because another job has its
--- unique key (see `resolve`); then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
+-- unique key (see `resolve`), ? it belongs to another partition; then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find admit large layout words
-local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
+--@include begin types remember find admit large layout words noted
+local session, number, room, map, asks = ARGV[1], ARGV[2], tonumber(ARGV[3]), '0', ''
 --@include once
+if not room then
+  room, map, asks = string.match(ARGV[3], '^(%d+) (%d+)(%??)$')
+  room = tonumber(room)
+end
+local outdated_map = outdated(tonumber(map))
+if outdated_map then return outdated_map end
 local time, micros = clock()
 local begun_at = digits(micros)
 check_types()
@@ -19,6 +26,11 @@ for i = 4, #ARGV, 4 do
   end
 end
 
+local is_here
+if asks ~= '' then
+--@part asked
+end
+
 local function is_new(id, own)
   return call('HEXISTS', key('jobs'), id) == 0 and not (own and has_ended(id, time))
 end
@@ -26,6 +38,7 @@ end
 -- Whether a job would be added; a key that one before it takes is `taken`.
 local function adds(id, at, taken)
   local rule = ARGV[at + 3]
+  if is_here and not is_here[at] then return false end
   if not is_new(id, string.sub(rule, 1, 1) == '1') then return false end
   local _, unique = uniques.key_of(shape_at[at] or '')
   local other = unique and uniques.rival(unique, time)
@@ -126,10 +139,12 @@ for i = 4, #ARGV, 4 do
   local own = string.sub(rule, 1, 1) == '1'
   note_size(#record)
   note_limits(shape)
-  if has_key(shape) and is_new(id, own) then
+  if has_key(shape) and not (is_here and not is_here[i]) and is_new(id, own) then
     letter, other, follows = contend(id, ARGV[i + 1], shape, rule)
   end
-  if letter then
+  if is_here and not is_here[i] then
+    answers[#answers + 1] = '?'
+  elseif letter then
     others[#others + 1] = #other .. ':' .. other
     answers[#answers + 1] = letter
   elseif (not own or not has_ended(id, time)) and call('HSETNX', key('jobs'), id, record) == 1 then

@@ -3,11 +3,12 @@
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, oldest claim
 -- first, ms until something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about, 1 when it
--- holds something and the queue is paused
+-- holds something and the queue is paused; only if there is one, the map of the queue's partitions that is noted here
 -- Invariant: nothing but silence ends a lease here. Sending it again is harmless by nature.
 --@include begin back duework orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)
+local paused, map = unpack(call('HMGET', key('settings'), 'paused', 'map'), 1, 2)
 allow_when_full()
 local time = clock()
 
@@ -30,5 +31,4 @@ if #held > 0 and call('EXISTS', key('cancelling')) == 1 then
     if body then asked[#asked + 1] = { id, tokens[id], body } end
   end
 end
-local paused = #held > 0 and call('HEXISTS', key('settings'), 'paused') or 0
-return { lost, orphaned, next_ms, asked, paused }
+return { lost, orphaned, next_ms, asked, #held > 0 and paused and 1 or 0, map or nil }

@@ -1,12 +1,17 @@
 -- park: park a lane, or resume it.
 -- KEYS[1] prefix
 -- ARGV session number lane parked
+-- parked: 1, or 0 to resume it; or ?: park it only if something of it is here, as its jobs move to another partition.
 -- Returns: 1, or 0 when it is so already.
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
---@include begin types remember lanes
+--@include begin types remember lanes homes
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include transition
-if call('HEXISTS', key('parked'), lane) == tonumber(parked) then
+if parked == '?' and homes.has_lane(lane) then
+  call('HSET', key('mover'), 'dirty', '1') -- what `move` has looked at may have changed
+  parked = '1'
+end
+if parked == '?' or call('HEXISTS', key('parked'), lane) == tonumber(parked) then
   return remember(session, number, '0')
 end
 local time = clock()

@@ -1,16 +1,27 @@
--- partitions: the number of partitions of a queue. `wanted` is stored if the queue has not been used, or if the caller has known
--- this number: then Redis has lost it, and jobs of the caller may be in these partitions.
+-- partitions: the map of a queue's partitions. `wanted` is stored if the queue has not been used. `known`, the map that the caller
+-- has known, is stored if it is newer: Redis has lost that one, or the caller has completed a change.
 -- KEYS[1] prefix of the keys that belong to no queue
--- ARGV queue wanted keep_ms was_known
+-- ARGV queue wanted known keep_ms
+-- wanted: a number. known: `<number>` or `<number>:<version>:<number before>`; '' for none.
 -- `keep_ms`: list the queue, as `register` does; '' to leave the list alone.
--- Returns: the number of partitions, as text; '' without any
--- Invariant: the number of a queue that has been used stays.
+-- Returns: the map, as `known`; '' without partitions
+-- Invariant: the map of a queue that has been used is only replaced by a newer one. Sending it again is harmless.
 --@include begin
-local queue, wanted, keep_ms, was_known = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local queue, wanted, known, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local stored = call('HGET', key('partitions'), queue)
-if not stored and wanted ~= '1' and (was_known == '1' or not call('ZSCORE', key('queues'), queue)) then
-  call('HSET', key('partitions'), queue, wanted)
+
+-- A number that orders maps: of one version, the one whose change is over is newer.
+local function age(map)
+  local version, before = string.match(map or '', '^%d+:(%d+):(%d+)$')
+  return map and map ~= '' and 2 * tonumber(version or 1) + ((before or '0') == '0' and 1 or 0) or 0
+end
+
+if age(known) > age(stored) then
+  stored = known
+  call('HSET', key('partitions'), queue, stored)
+elseif not stored and wanted ~= '1' and not call('ZSCORE', key('queues'), queue) then
   stored = wanted
+  call('HSET', key('partitions'), queue, stored)
 end
 if keep_ms ~= '' then
   call('ZADD', key('queues'), (clock()), queue)

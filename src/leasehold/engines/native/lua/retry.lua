@@ -1,12 +1,14 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
--- ARGV session number id edited payload
--- edited 1: the job gets this payload.
--- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
+-- ARGV session number id edited payload map
+-- edited 1: the job gets this payload. map: the version of the map of the queue's partitions that the caller knows.
+-- Returns: LHPARTS if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first; else 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
---@include begin types remember find ends large
+--@include begin types remember find ends large noted homes
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 --@include transition
+local outdated_map = outdated(tonumber(ARGV[6]))
+if outdated_map then return outdated_map end
 local state, detail, record = find(id)
 -- The record with the new payload. A malformed one becomes that of a raw payload.
 local function edit(record)
@@ -33,9 +35,22 @@ local function line_up(shape)
   shapes.place(id, shape, parked == id or call('HEXISTS', key('busy'), id) == 1)
 end
 
+-- The error for a job that cannot run again in this partition.
+local function misplaced(shape)
+  if not homes.is_parted or call('HEXISTS', key('busy'), id) == 1 then return nil end
+  local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
+  if lane and unique or shapes.word(shape, 'm') then return redis.error_reply('LHPARTS a job that needs two partitions') end
+  local is_taken = lane and homes.has_lane(lane) or unique and uniques.rival(unique, clock())
+  if homes.changes and homes.of(id, shape) ~= homes.partition and not is_taken then
+    return redis.error_reply('LHMOVES the job belongs to another partition')
+  end
+end
+
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
   record = call('HGET', key('kept'), id)
   local shape = shape_of(record)
+  local error = misplaced(shape)
+  if error then return error end
   shapes.check(shape)
   if not record or not take_key(shape) then return remember(session, number, '0') end
   call('HSET', key('jobs'), id, edit(record))
@@ -48,6 +63,9 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   call('ZREM', key(state), id)
 elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
   local found, shape = place_of(id, state, detail, record), shape_of(record)
+  -- The key or the id of a job that has not ended is here.
+  local error = shapes.word(shape, 'l') and misplaced(shape)
+  if error then return error end
   shapes.check(shape)
   if edited then
     call('HSET', key('jobs'), id, edit(record))
@@ -59,4 +77,5 @@ else
   return remember(session, number, '0')
 end
 call('HDEL', key('tries'), id)
+if homes.changes then call('HSET', key('mover'), 'dirty', '1') end -- what `move` has looked at may have changed
 return remember(session, number, '1')

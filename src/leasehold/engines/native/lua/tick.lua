@@ -53,5 +53,6 @@ if not runs then return remember(session, number, id == '' and 'moved' or 'skipp
 if overlap == 'cancel' and is_busy then
   cancel_one(cjson.decode(ARGV[3]), previous, ARGV[12], ARGV[13], ARGV[14])
 end
-local ARGV = { session, number, '0', id, record, '', rule } -- of the operation that follows: one job, due now
+-- Of the operation that follows: one job, due now. Schedules are in the first partition, by every map of the partitions.
+local ARGV = { session, number, '0 @NEVER_MS@', id, record, '', rule }
 --@include enqueue_shaped

@@ -1,12 +1,19 @@
 -- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs whose time has come,
 -- and jobs of workers that died.
---@include silence due hold
+--@include silence due hold homes
+
+-- Whether a due job waits for `move`: the number of partitions changes, and its lane is in another partition by now.
+local function has_left(id, shape)
+  local lane = shapes.word(shape, 'l')
+  return lane and homes.changes and call('HEXISTS', key('busy'), id) == 0 and not homes.has_lane(lane)
+    and homes.of_lane(lane) ~= homes.partition
+end
 
 -- Put scheduled jobs that are due into line. A job of a lane or a priority counts as several, since it takes as long.
 local function promote(time, limit)
   local due = call('ZRANGEBYSCORE', key('scheduled'), '-inf', time, 'LIMIT', 0, limit)
   if #due == 0 then return 0 end
-  local promoted, plain, shaped, work, bytes = {}, {}, {}, 0, 0
+  local promoted, plain, shaped, later, work, bytes = {}, {}, {}, {}, 0, 0
   for _, entry in ipairs(due) do
     if work >= limit or bytes >= @READ_BYTES@ then break end
     local id, has_shape = due_id(entry)
@@ -15,19 +22,23 @@ local function promote(time, limit)
       local record = call('HGET', key('jobs'), id) or ''
       shape, bytes = shape_of(record), bytes + #record
     end
-    if shape == '' or shapes.list_of(shape) == 'ready' then
+    if shape ~= '' and has_left(id, shape) then
+      -- They keep their order, and no other due job waits behind them.
+      later[#later + 1], later[#later + 2] = time + @LEFT_MS@ + #later / 1000, entry
+    elseif shape == '' or shapes.list_of(shape) == 'ready' then
       plain[#plain + 1], work = id, work + 1
     else
       shapes.check(shape)
       shaped[#shaped + 1], work = { id, shape }, work + @BACK_HARD@
     end
-    promoted[#promoted + 1] = entry
+    if later[#later] ~= entry then promoted[#promoted + 1] = entry end
   end
   for _, one in ipairs(shaped) do shapes.place_again(one[1], one[2]) end
   if #plain > 0 then
     call('RPUSH', key('ready'), unpack(plain))
     wake_one()
   end
+  if #later > 0 then call('ZADD', key('scheduled'), unpack(later)) end
   if #promoted > 0 then call('ZREM', key('scheduled'), unpack(promoted)) end
   return #promoted
 end

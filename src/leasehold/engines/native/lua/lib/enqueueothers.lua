@@ -1,6 +1,9 @@
 -- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
 -- part of `enqueue`.
---@include admit large layout
+--@include admit large layout noted
+-- A caller that knows no map could add an id of its own to a partition that the id does not belong to.
+local outdated_map = map == 0 and outdated(0)
+if outdated_map then return outdated_map end
 has_ended_before, due_at, scheduled, later = has_ended, due_time, {}, {}
 local largest = 0
 call('ZCARD', key('scheduled'))

@@ -1,6 +1,6 @@
 -- lib rows: a job as it moves from server to server: {kind, id, record, text, place, rank, lasts}.
 -- kind: w waits in its line, i in `isolated`, s for its time (place: when it is due), f for another job with its key, e has ended
--- (place: `<state> <expires>`, text: its end; else text: its tries). rank: in the lane that it occupies, lasts: until when it has its
+-- (place: `<state> <expires>`, text: its end, record '' of a completed job; else text: its tries). rank: in the lane that it occupies, lasts: until when it has its
 -- unique key, as `unique` has it; both '' for none.
 --@include wake due unique large laneends
 local rows = {}
@@ -74,7 +74,7 @@ end
 function rows.arrive(row, first, time)
   local kind, id, record, text, place, rank, lasts = unpack(row, 1, 7)
   local shape = shape_of(record)
-  call('HSET', key(kind == 'e' and 'kept' or 'jobs'), id, record)
+  if record ~= '' then call('HSET', key(kind == 'e' and 'kept' or 'jobs'), id, record) end
   if kind == 'e' then
     local state, expires = string.match(place, '^(%S+) (%S+)$')
     call('HSET', key('ended'), id, text)
