@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from leasehold.core.errors import InvalidArgument
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Completed, Failed, Outcome, Retried
 from leasehold.core.partitions import place_of
+from leasehold.core.shape import CancelAnswer, Until
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
@@ -44,11 +47,15 @@ class Walk:
         self.late: set[str] = set()
         self.keys: dict[str, str] = {}
         """Key -> id of the job that has it."""
+        self.windows: dict[str, int] = {}
+        """Name -> for how many hours its key is taken."""
         self.known: set[str] = set()
         self.held: dict[str, tuple[World, Lease]] = {}
         self.failed: set[str] = set()
+        self.parked: set[str] = set()
         self.deaths = itertools.count()
-        self.changes = 0
+        self.known.add("first")
+        self.one.put("first")
 
     @property
     def one(self) -> World:
@@ -56,11 +63,13 @@ class Walk:
 
     def step(self) -> None:
         acts = [self.put] * 6 + [self.take] * 6 + [self.end] * 5 + [self.move] * 3
-        self.draw.choice([*acts, self.change, self.retry, self.pass_time, self.renew])()
+        self.draw.choice(
+            [*acts, self.change, self.change, self.retry, self.pass_time, self.renew, self.cancel, self.park]
+        )()
 
     def put(self) -> None:
         name, n, delay_ms = self.draw.choice(NAMES), next(self.numbers), self.draw.choice([0, 0, 0, LATE_MS])
-        kind = self.draw.choice(["lane", "lane", "key", "id", "plain"])
+        kind = self.draw.choice(["lane", "lane", "key", "id", "plain", "window"])
         if kind == "lane":
             id = f"lane {name} {n:05}"
             assert self.one.put_in(name, id, delay_ms=delay_ms) == [True]
@@ -76,6 +85,14 @@ class Walk:
             if not created:
                 return
             self.keys[name] = id
+        elif kind == "window":
+            id = f"window {name} {n}"
+            options: dict[str, Any] = {"until": Until.WINDOW, "window_ms": 3 * LATE_MS, "delay_ms": delay_ms}
+            created = self.one.put_only(id, f"window {name}", **options).created
+            assert created == (name not in self.windows), f"{name} is of {self.windows.get(name)}"
+            if not created:
+                return
+            self.windows[name] = 3
         elif kind == "id":
             id = f"id {name} {n // 40}"
             assert self.one.put(id, own_id=True, delay_ms=delay_ms) == [id not in self.known]
@@ -91,6 +108,7 @@ class Walk:
             assert id in self.known
             assert id not in self.held
             if lane is not None:
+                assert lane not in self.parked
                 assert lane not in {held.record.shape.lane for _, held in self.held.values()}, "one at a time"
                 if id not in self.late:
                     assert self.waiting[lane][0] == id, "in order"
@@ -108,7 +126,7 @@ class Walk:
         if id in self.lane_of and id not in self.late:
             self.waiting[self.lane_of[id]].remove(id)
         self.keys = {key: owner for key, owner in self.keys.items() if owner != id}
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, Failed) and not id.startswith("window "):
             self.failed.add(id)
 
     def retry(self) -> None:
@@ -125,26 +143,46 @@ class Walk:
             self.keys[key] = id
         self.late.add(id)
 
+    def cancel(self) -> None:
+        """Cancel a job that waits."""
+        waiting = [id for ids in self.waiting.values() for id in ids if id not in self.held]
+        waiting += [id for id in self.keys.values() if id not in self.held]
+        if not waiting:
+            return
+        id = self.draw.choice(sorted(waiting))
+        assert self.one.cancel(id) is CancelAnswer.CANCELLED
+        if id in self.lane_of:
+            self.waiting[self.lane_of[id]].remove(id)
+        self.keys = {key: owner for key, owner in self.keys.items() if owner != id}
+
+    def park(self) -> None:
+        """Park a lane; or resume one that is parked."""
+        lane = self.draw.choice(NAMES)
+        parked = lane in self.parked
+        assert self.one.run((self.one.engine.resume_lane if parked else self.one.engine.park_lane)("q", lane))
+        self.parked ^= {lane}
+
     def change(self) -> None:
         steps = self.one.engine.repartition("q", self.draw.choice(NUMBERS))
-        try:
+        with contextlib.suppress(InvalidArgument):  # another change is under way
             stop_after(self.draw.choice([2, 5, 8, 99]), steps, self.driver, f"changer-{next(self.deaths)}")
-            self.changes += 1
-        except InvalidArgument:
-            pass  # another change is under way
 
     def move(self) -> None:
+        """A worker sends a heartbeat, and maintains the queue; it may die meanwhile."""
+        world = self.one
+        world.beat("idle")
         for place in range(max(NUMBERS)):
             self.server.command("HDEL", self.one.key("mover", place_of("q", place)), "rest")
         self.server.command("DEL", self.one.key("mover_is"))
         calls = self.draw.choice([5, 20, 40, 1_000, 1_000])
-        stop_after(calls, self.one.engine.maintain(["q"], ()), self.driver, f"mover-{next(self.deaths)}")
+        stop_after(calls, world.engine.maintain(["q"], ()), self.driver, f"mover-{next(self.deaths)}")
 
     def pass_time(self) -> None:
         while self.held:  # else their leases would lapse
             self.end()
         for place in range(max(NUMBERS)):
             self.one.pass_time(LATE_MS + 1, place_of("q", place))
+        self.windows = {name: left - 1 for name, left in self.windows.items() if left > 1}
 
     def renew(self) -> None:
         """Another process: it knows nothing."""
@@ -152,6 +190,9 @@ class Walk:
 
     def finish(self) -> None:
         """Run all that is left, and end the change."""
+        for lane in self.parked:
+            assert self.one.resume_lane(lane)
+        self.parked.clear()
         for _ in range(2_000):
             self.move()
             self.take()
@@ -183,7 +224,6 @@ def test_a_walk(server: RedisServer, driver: SyncDriver, seed: int) -> None:
     for _ in range(STEPS):
         walk.step()
     walk.finish()
-    assert walk.changes > 1
     assert audit(server, NAMESPACE) == []
     for id in walk.known:
         assert walk.one.view(id).state.ended, id

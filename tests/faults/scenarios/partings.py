@@ -29,6 +29,7 @@ KEYS_AT_ONCE: Final = 3
 KILL_AT: Final = 2
 """During this move a worker is killed."""
 NUMBERS: Final = (4, 8, 3, 1)
+LOOK_S: Final = 0.3
 SLACK_MS: Final = 500
 WAIT_S: Final = 60.0
 
@@ -185,9 +186,14 @@ def repartitioned(stage: Stage) -> None:
         jobs.mended(held[0], stage.folder).touch()
         for app in producers:
             stage.add(most * LANES, jobs.STEP, 40, 1, app=app)
-        stage.until(lambda: stage.app.inspect.queue(jobs.QUEUE).repartition is None, "the change was to be over")
+        stage.until(lambda: _is_over(stage), "the change was to be over")
         stage.fault("changes")
     stage.recover()
+
+
+def _is_over(stage: Stage) -> bool:
+    stage.spend(LOOK_S)
+    return stage.app.inspect.queue(jobs.QUEUE).repartition is None
 
 
 def _fill_lanes(stage: Stage, app: Leasehold, count: int) -> None:

@@ -110,14 +110,9 @@ class NativeController(NativeInspector):
         reply = yield from self._act("configure", queue, *changes)
         return dict(word.split("=", 1) for word in as_text(reply).split())
 
-    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        return (yield from self._park(queue, lane, "1"))
-
-    def _park(self, place: str, lane: str, how: str) -> Steps[bool]:
-        return (yield from self._act("park", place, encoded(lane), how)) == b"1"
-
-    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        return (yield from self._park(queue, lane, "0"))
+    def _park(self, place: str, lane: str, how: str, map_version: int) -> Steps[bool]:
+        """Park or resume a lane in one place, as lua/park.lua does it."""
+        return (yield from self._act("park", place, encoded(lane), how, map_version)) == b"1"
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
         yield from self._act("advance", queue, ms)

@@ -61,6 +61,7 @@ class PartitionedInspector(Controlled):
         return [place_of(queue, home) for home in (yield from self.maps.of(queue)).homes(f"lane {lane}")]
 
     def _home_of_lane(self, queue: str, lane: str) -> Steps[str]:
+        yield from self.maps.ask(queue)
         *olds, home = yield from self._homes_of_lane(queue, lane)
         for old in olds:
             if (yield from self._one_lane(old, lane)).state is not LaneState.IDLE:
@@ -75,15 +76,20 @@ class PartitionedInspector(Controlled):
                 answer = yield from ask(place)
                 if answer != nothing:
                     return answer
-            if split_place(queue)[1] or not (yield from self.maps.of(queue)).before:
+            if split_place(queue)[1]:
                 break
-            yield from self.changes.finish_moves(queue)  # it may have been on its way to its partition
+            # It may be in a partition that this process does not know, or on its way to one.
+            known = yield from self.maps.of(queue)
+            newest = yield from self.maps.ask(queue)
+            yield from self.changes.finish_moves(queue)
+            if newest == known and not newest.before:
+                break
         return nothing
 
     # -------------------------------------------------------------------------------------------------------- looking
 
     def queue(self, name: str) -> Steps[QueueView]:
-        map = yield from self.maps.of(name)
+        map = yield from self.maps.ask(split_place(name)[0])
         if map.places == 1 or split_place(name)[1]:
             return (yield from self._one_queue(name))
         views: list[QueueView] = []
@@ -180,13 +186,24 @@ class PartitionedInspector(Controlled):
         return (yield from self._first(queue, id, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
-        places = yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))
-        cancelled = requested = 0
-        for place in places:
-            count = yield from super().cancel_all(place, lane, reason)
-            cancelled, requested = cancelled + count.cancelled, requested + count.requested
-            yield from self._finish_moves_of(queue, place)
-        return CancelCount(cancelled, requested)
+        cancel_all, counts = super().cancel_all, Counter[str]()
+
+        def cancel(place: str) -> Steps[None]:
+            count = yield from cancel_all(place, lane, reason)
+            counts.update(cancelled=count.cancelled, requested=count.requested)
+
+        yield from self._in_each(queue, lane, cancel)
+        return CancelCount(counts["cancelled"], counts["requested"])
+
+    def _in_each(self, queue: str, lane: str | None, act: Callable[[str], Steps[None]]) -> Steps[None]:
+        """Act in all partitions of a queue, or in those where a lane may be: first in those that jobs leave."""
+        for _ in range(MAP_TRIES):
+            known = yield from self.maps.of(queue)
+            for place in (yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))):
+                yield from act(place)
+                yield from self._finish_moves_of(queue, place)
+            if (yield from self.maps.ask(queue)).version == known.version:
+                break  # else the queue has partitions that this process did not know
 
     def _finish_moves_of(self, queue: str, place: str) -> Steps[None]:
         """Let the jobs that leave a partition arrive in those that the caller looks at next."""
@@ -194,11 +211,13 @@ class PartitionedInspector(Controlled):
             yield from self.changes.finish_moves(queue)
 
     def purge(self, queue: str, state: State) -> Steps[int]:
-        removed = 0
-        for place in (yield from self._places(queue)):
-            removed += yield from super().purge(place, state)
-            yield from self._finish_moves_of(queue, place)
-        return removed
+        purge, removed = super().purge, list[int]()
+
+        def remove(place: str) -> Steps[None]:
+            removed.append((yield from purge(place, state)))
+
+        yield from self._in_each(queue, None, remove)
+        return sum(removed)
 
     def configure(
         self,
@@ -233,22 +252,30 @@ class PartitionedInspector(Controlled):
         yield from self.changes.begin(queue, partitions)
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        *olds, home = yield from self._homes_of_lane(queue, lane)
-        parked = False
-        for old in olds:
-            parked = yield from self._park(old, lane, "?")
-            yield from self._finish_moves_of(queue, old)
-        return (yield from self._park(home, lane, "1")) or parked
+        def park(map: PartitionMap) -> Steps[bool]:
+            *olds, home = yield from self._homes_of_lane(queue, lane)
+            parked = False
+            for old in olds:
+                parked = yield from self._park(old, lane, "?", map.version)
+                yield from self._finish_moves_of(queue, old)
+            return (yield from self._park(home, lane, "1", map.version)) or parked
+
+        return (yield from self.changes.following(queue, park))
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        resumed = False
-        for home in (yield from self._homes_of_lane(queue, lane)):
-            if (yield from super().resume_lane(home, lane)):
-                resumed = True
-                if (yield from self.partitions(queue)) > 1:
-                    yield from self._post(home)
-            yield from self._finish_moves_of(queue, home)
-        return resumed
+        resumed: list[str] = []
+
+        def resume(map: PartitionMap) -> Steps[None]:
+            for home in (yield from self._homes_of_lane(queue, lane)):
+                if (yield from self._park(home, lane, "0", map.version)):
+                    resumed.append(home)
+                yield from self._finish_moves_of(queue, home)
+
+        yield from self.changes.following(queue, resume)
+        if (yield from self.partitions(queue)) > 1:
+            for home in resumed:
+                yield from self._post(home)
+        return bool(resumed)
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
         for place in (yield from self._places(queue)):

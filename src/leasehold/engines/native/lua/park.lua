@@ -1,12 +1,15 @@
 -- park: park a lane, or resume it.
 -- KEYS[1] prefix
--- ARGV session number lane parked
--- parked: 1, or 0 to resume it; or ?: park it only if something of it is here, as its jobs move to another partition.
+-- ARGV session number lane parked map
+-- parked: 1, or 0 to resume it; or ?: park it only if something of it is here, as its jobs move to another partition. map: the version of
+-- the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when it is so already.
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
---@include begin types remember lanes homes
+--@include begin types remember lanes homes noted
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include transition
+local outdated_map = outdated(tonumber(ARGV[5]))
+if outdated_map then return outdated_map end
 if parked == '?' and homes.has_lane(lane) then
   call('HSET', key('mover'), 'dirty', '1') -- what `move` has looked at may have changed
   parked = '1'
