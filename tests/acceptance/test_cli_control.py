@@ -239,7 +239,7 @@ def test_configure_partitions(app, run):
     out, _ = run("configure", "emails", "--partitions", "4")
     assert [line.split() for line in out.splitlines()] == [
         ["paused", "max_length", "lane_failure", "partitions"],
-        ["no", "none", "skip", "1", "->", "4"],
+        ["no", "none", "skip", "1->4"],
     ]
     change = {"before": 1, "number": 4, "left": None}
     shown = json.loads(run("info", "emails", "--json")[0])["queues"][0]

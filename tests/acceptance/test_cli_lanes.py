@@ -47,7 +47,7 @@ def test_settings_are_shown_where_there_are_some(app, run):
 def test_the_number_of_partitions_is_shown(app, run):
     app.queue_options("emails", partitions=4)
     app.queue("emails").enqueue(b"x")
-    assert ["no", "none", "skip", "0", "0", "4"] in run("info", "emails")
+    assert ["no", "none", "skip", "4", "0", "0"] in run("info", "emails")
     assert run("info")[1][-1] == "partitions=4"
     assert run("info", "emails", "--json")["queues"][0]["partitions"] == 4
 

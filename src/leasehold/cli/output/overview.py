@@ -128,28 +128,20 @@ def settings_table(view: QueueView, *, with_lanes: bool = False) -> Table:
         "max_length": str(settings.max_length or "none"),
         "lane_failure": settings.lane_failure.value,
     }
-    if view.partitions > 1 or view.repartition:
-        row["partitions"] = _partitions(view)
+    if change := view.repartition:
+        row["partitions"] = f"{change.before}->{change.number}"
+        row |= {} if change.left is None else {"to_move": f"{change.left:,}"}
+    elif view.partitions > 1:
+        row["partitions"] = str(view.partitions)
     if with_lanes:
         row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
-        if view.partitions > 1:
-            row["partitions"] = str(view.partitions)
         if view.suspects:
             row |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
         if view.limited:
             row["limited"] = str(view.limited)
         if view.newer_layout:
             row["newer_layout"] = str(view.newer_layout)
-    return Table("Settings", (row,), {"max_length", "partitions", *_SHARED} - {"reserved"})
-
-
-def _partitions(view: QueueView) -> str:
-    """The number of partitions; of a change also the number before, and what is left to move."""
-    change = view.repartition
-    if change is None:
-        return str(view.partitions)
-    left = "" if change.left is None else f", {change.left:,} left"
-    return f"{change.before} -> {change.number}{left}"
+    return Table("Settings", (row,), {"max_length", "partitions", "to_move", *_SHARED} - {"reserved"})
 
 
 def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
