@@ -231,3 +231,18 @@ def test_a_child_makes_connections_and_sessions_of_its_own(server: RedisServer) 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert runner.run(driver.run(command("CLIENT", "ID"))) == connection
         runner.run(driver.close())
+
+
+async def test_a_call_that_is_cancelled_after_the_driver_was_closed_leaves_no_connection(server: RedisServer) -> None:
+    driver = AsyncDriver(server.url)
+    await _echo(driver, "a")
+    link = driver._shared
+    assert link is not None
+    call = asyncio.create_task(_echo(driver, "b"))
+    await asyncio.sleep(0)  # it sends
+    assert link.is_busy
+    await driver.close()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert link.connection._writer is None

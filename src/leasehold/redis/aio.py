@@ -90,15 +90,18 @@ class AsyncDriver(Retrying[AsyncLink]):
             self._abandon()
         pubsub, self._pubsub = self._pubsub, None
         idle, self._idle = self._idle, []
+        for link in idle:
+            await link.close()  # before anything that may be cancelled
         try:
             if pubsub is not None:
                 await pubsub.close()
         finally:
-            await self._close_shared()
-            for link in idle:
-                await link.close()
-                await link.closed()
-            self._connector.close()
+            try:
+                await self._close_shared()
+                for link in idle:
+                    await link.closed()
+            finally:
+                self._connector.close()
 
     async def _close_shared(self) -> None:
         opening, self._opening = self._opening, None
@@ -122,16 +125,22 @@ class AsyncDriver(Retrying[AsyncLink]):
             if not self._connector.outdated(link):
                 return link
             link.retire()
+        self._check_open()  # a call that is repeated while the driver is closed opens no connection
         # A task of its own: any of the callers that wait for it may be cancelled.
         opening = self._opening
         if opening is None:
             opening = self._opening = asyncio.create_task(self._open_shared(), name="leasehold connection")
+            # If all of them are, asyncio would report an error that no caller has seen.
+            opening.add_done_callback(lambda done: done.cancelled() or done.exception())
         async with asyncio.timeout(None if left_s == math.inf else left_s):
             return await asyncio.shield(opening)
 
     async def _open_shared(self) -> AsyncLink:
         try:
             link = await self._connector.open(AsyncLink)
+            if self._closed:  # `close` was cancelled while it waited for this task to end
+                await link.close()
+                raise asyncio.CancelledError
             link.is_shared = True
             self._shared = link
             return link

@@ -144,7 +144,12 @@ class AsyncLink(Link, asyncio.Protocol):
             self._send_later(data)
         if meanwhile is not None:
             meanwhile()
-        return await reply
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            if self._retired:
+                self.retire()  # this call may have been the last for which it is open
+            raise
 
     def send(self, data: bytes) -> None:
         """Send these bytes at once. Only for a subscription: the calls that wait have an order."""
