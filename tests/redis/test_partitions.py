@@ -17,7 +17,7 @@ from leasehold.core.outcome import Failed, Retried
 from leasehold.core.partitions import home_of, place_of
 from leasehold.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
 from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.partitions import Turns
+from leasehold.engines.native.partitions.turns import Turns
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE

@@ -16,7 +16,7 @@ from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
 from leasehold.engines.native.keys import namespace_prefix, queue_prefix
-from leasehold.engines.native.partitioned import PartitionedEngine
+from leasehold.engines.native.partitions.engine import PartitionedEngine
 from leasehold.engines.native.records import read_record, write_progress
 from leasehold.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (

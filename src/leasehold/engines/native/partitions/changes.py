@@ -19,7 +19,7 @@ from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.moving import RESUME_MS
 from leasehold.engines.native.control import NativeController
-from leasehold.engines.native.maps import MAP_TRIES, PartitionMaps
+from leasehold.engines.native.partitions.maps import MAP_TRIES, PartitionMaps
 from leasehold.engines.native.schedules import NativeScheduler
 from leasehold.engines.native.scripts import IMPORTS
 from leasehold.engines.native.wire import MOVES, WOKE

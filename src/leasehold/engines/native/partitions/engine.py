@@ -1,4 +1,4 @@
-"""Queues in several partitions: one logical queue over many slots of a cluster. See docs/decisions/0026.
+"""The working half of the native engine, for queues with and without partitions. See docs/decisions/0026.
 
 Each partition is an ordinary queue of the engine (`core.partitions` has its name), so that no script knows of the
 others. What is asked of the queue is asked of the partition that a job belongs to, or of all of them in turn.
@@ -23,8 +23,8 @@ from leasehold.core.steps import Command, Reply, Steps, T
 from leasehold.core.waiting import Lead, Wake
 from leasehold.engines.kit.chunks import Failures, known, sooner
 from leasehold.engines.kit.encoding import as_text
-from leasehold.engines.native.partitions import Turns
-from leasehold.engines.native.producer import PartitionedProducer
+from leasehold.engines.native.partitions.producer import PartitionedProducer
+from leasehold.engines.native.partitions.turns import Turns
 
 _Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
 """Places, queues with partitions, queues whose number of partitions is unknown, and whether a post had one."""

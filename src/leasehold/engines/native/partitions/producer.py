@@ -13,7 +13,7 @@ from leasehold.core.shape import PLAIN
 from leasehold.core.steps import Invoke, Steps
 from leasehold.engines.kit.chunks import Part
 from leasehold.engines.kit.config import META_TTL_MS
-from leasehold.engines.native.inspected import PartitionedInspector
+from leasehold.engines.native.partitions.inspector import PartitionedInspector
 from leasehold.engines.native.wire import NOT_HERE
 
 

@@ -15,9 +15,9 @@ from leasehold.core.partitions import PartitionMap, place_of, share_of, split_pl
 from leasehold.core.schedule import ScheduleSpec, Tick, Ticked
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from leasehold.core.steps import Steps
-from leasehold.engines.native.changes import Controlled, PartitionChanges
 from leasehold.engines.native.inspect import read_settings
-from leasehold.engines.native.maps import MAP_TRIES, PartitionMaps
+from leasehold.engines.native.partitions.changes import Controlled, PartitionChanges
+from leasehold.engines.native.partitions.maps import MAP_TRIES, PartitionMaps
 from leasehold.engines.native.wire import MOVES, NOT_PARTED
 
 T = TypeVar("T")
