@@ -14,6 +14,7 @@ from leasehold.core.job import NewJob, Repartition, State
 from leasehold.core.outcome import Completed, Failed, Outcome
 from leasehold.core.partitions import PartitionMap, home_of, place_of
 from leasehold.core.shape import LaneFailure, LaneState, QueueSettings, Shape, Until
+from leasehold.core.waiting import Lead, Wake
 from leasehold.engines.kit.scripts import load
 from leasehold.engines.native.keys import encoded
 from leasehold.engines.native.scripts import WORDS
@@ -88,6 +89,19 @@ def test_a_worker_learns_of_a_new_map_by_its_heartbeat(world: World) -> None:
         worker.beat("w")
     worker.take()
     assert worker.engine.maps._known["q"][0].version == 2
+
+
+def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> None:
+    worker = other(world)
+    worker.put("first")
+    worker.finish(*worker.take())
+    one = other(world)
+    one.run(one.engine.repartition("q", 4))
+    assert isinstance(worker.engine.wait("w", ["q"], 100), Lead)
+    worker.maintain()
+    worker.take()
+    assert isinstance(worker.engine.wait("w", ["q"], 100), Wake)
+    assert worker.engine.maps._known["q"][0].places == 4
 
 
 @pytest.mark.parametrize("calls", range(6))
