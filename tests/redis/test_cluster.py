@@ -220,6 +220,28 @@ def test_a_queue_with_partitions_spreads_over_the_nodes(app: Leasehold, cluster:
     assert all(node.command("KEYS", "{leasehold:spread*}:completed") for node in cluster.nodes)
 
 
+def test_the_number_of_partitions_changes_while_a_worker_runs(app: Leasehold, cluster: Cluster) -> None:
+    ran: SimpleQueue[tuple[int, int]] = SimpleQueue()
+
+    @app.task(name="note", queue="spread")
+    def note(lane: int, number: int) -> None:
+        ran.put((lane, number))
+
+    with working(app):
+        for n, partitions in enumerate((6, 2)):
+            for number in range(4 * n, 4 * n + 4):
+                for lane in range(8):
+                    note.using(lane=f"lane:{lane}").enqueue(lane, number)
+                if number == 4 * n + 1:
+                    app.control.configure("spread", partitions=partitions)
+            cluster.until(lambda: app.inspect.queue("spread").repartition is None, "the change is over")
+            assert app.inspect.queue("spread").partitions == partitions
+        cluster.until(lambda: ran.qsize() == 64, "all jobs have run")
+    order = [ran.get() for _ in range(64)]
+    assert all([number for lane, number in order if lane == one] == [*range(8)] for one in range(8))
+    assert app.inspect.queue("spread").totals["completed"] == 64
+
+
 def test_limits_and_shares_are_in_the_slot_of_their_queue(app: Leasehold, queues: list[str], tmp_path: Path) -> None:
     running, most, numbers = set[int](), list[int](), SimpleQueue[int]()
 

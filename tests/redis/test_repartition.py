@@ -8,18 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.core.errors import InvalidArgument, ReplyError, UnsupportedFeature
-from leasehold.core.job import NewJob, Repartition, State
-from leasehold.core.outcome import Completed, Failed, Outcome
+from leasehold import Every, Leasehold
+from leasehold.core.errors import InvalidArgument, UnsupportedFeature
+from leasehold.core.job import Repartition, State
+from leasehold.core.outcome import Completed, Failed
 from leasehold.core.partitions import PartitionMap, home_of, place_of
-from leasehold.core.shape import LaneFailure, LaneState, QueueSettings, Shape, Until
-from leasehold.core.waiting import Lead, Wake
-from leasehold.engines.kit.scripts import load
-from leasehold.engines.native.keys import encoded
-from leasehold.engines.native.scripts import WORDS
+from leasehold.core.shape import Conflict, LaneFailure, LaneState, QueueSettings, Until
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
+from tests.redis.repartition import CHANGES, Change, map_of, other, run_all
 from tests.support.engines import NATIVE
 from tests.support.native import audit
 from tests.support.stepping import stop_after
@@ -34,142 +31,8 @@ def world(server: RedisServer) -> Iterator[World]:
     assert audit(server, NAMESPACE) == []
 
 
-def other(world: World, partitions: int = 0) -> World:
-    """Another process."""
-    there = World(world.entry, world.server, world.driver)
-    if partitions:
-        there.engine.want_partitions("q", partitions)
-    return there
-
-
-def parted(world: World, partitions: int) -> World:
-    """A process that knows the first map of the queue."""
-    there = other(world, partitions)
-    there.put("first")
-    return there
-
-
-def map_of(world: World) -> PartitionMap:
-    return world.run(world.engine.maps.ask("q"))
-
-
-def test_a_process_with_an_old_map_is_refused_and_follows(world: World) -> None:
-    stale, changer = parted(world, 4), other(world)
-    world.run(changer.engine.maps.complete("q", PartitionMap(4, version=2)))
-    calls = {
-        "a plain job": lambda: stale.put("plain"),
-        "a job of a lane": lambda: stale.put_in("lane", "laned"),
-        "an id of its own": lambda: stale.put("mine", own_id=True),
-        "a retry": lambda: stale.retry("nothing"),
-    }
-    for name, call in calls.items():
-        stale.engine.maps._known["q"] = (PartitionMap(4, 1), float("inf"))
-        call()
-        assert stale.engine.maps._known["q"][0] == PartitionMap(4, 2), name
-    assert world.counts() == {"ready": 4}
-
-
-def test_a_process_that_knows_of_no_partitions_is_refused_where_it_matters(world: World) -> None:
-    stale = other(world)
-    stale.put("first")
-    world.run(other(world).engine.maps.complete("q", PartitionMap(1, version=2)))
-    laned = [NewJob("q", "x", b"p", shape=Shape(lane="a"))]
-    with pytest.raises(ReplyError, match="LHMAP"):
-        world.run(stale.engine._add_to("q", laned, [0], {}, stale.engine._add))
-    stale.put("plain")
-    assert stale.engine.maps._known["q"][0].version == 0
-    stale.put_in("lane", "laned")
-    assert stale.engine.maps._known["q"][0].version == 2
-
-
-def test_a_worker_learns_of_a_new_map_by_its_heartbeat(world: World) -> None:
-    worker = parted(world, 2)
-    world.run(other(world).engine.maps.complete("q", PartitionMap(2, version=2)))
-    for _ in range(3):
-        worker.beat("w")
-    worker.take()
-    assert worker.engine.maps._known["q"][0].version == 2
-
-
-def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> None:
-    worker = other(world)
-    worker.put("first")
-    worker.finish(*worker.take())
-    one = other(world)
-    one.run(one.engine.repartition("q", 4))
-    assert isinstance(worker.engine.wait("w", ["q"], 100), Lead)
-    worker.maintain()
-    worker.take()
-    assert isinstance(worker.engine.wait("w", ["q"], 100), Wake)
-    assert worker.engine.maps._known["q"][0].places == 4
-
-
-@pytest.mark.parametrize("calls", range(6))
-def test_a_change_whose_process_has_died_is_completed_by_those_that_meet_it(world: World, calls: int) -> None:
-    stale = parted(world, 4)
-    stop_after(calls, other(world).engine.maps.complete("q", PartitionMap(4, version=2)), world.driver)
-    for number in range(20):
-        stale.put_in(f"lane {number}", f"job {number}")
-    changed = calls > 0
-    assert map_of(other(world)) == PartitionMap(4, 1 + changed)
-    if changed:
-        noted = [world.command("HGET", world.key("settings", place_of("q", n)), "map") for n in range(4)]
-        assert noted == [f"2:4:0:{n}:0".encode() for n in range(4)]
-    assert world.counts() == {"ready": 21}
-
-
-def test_of_two_changes_at_one_time_one_wins(world: World) -> None:
-    parted(world, 2)
-    one, two = other(world).engine.maps, other(world).engine.maps
-    stop_after(1, one.complete("q", PartitionMap(2, 2)), world.driver)
-    assert world.run(two.complete("q", PartitionMap(1, 2))) == PartitionMap(2, 2)
-
-
-def run_all(world: World, outcome: Outcome | None = None) -> list[str]:
-    """Run all jobs that are ready, or become so."""
-    ran: list[str] = []
-    while world.counts().get("ready"):
-        for lease in world.take(7):
-            assert world.settle(lease, outcome or Completed(b"", 0))
-            ran.append(lease.record.id)
-    return ran
-
-
-class Change:
-    """A queue whose number of partitions changes."""
-
-    def __init__(self, world: World, before: int) -> None:
-        self.world = world
-        self.stale = other(world, before)
-        self.stale.put("first")
-        self.stale.finish(*self.stale.take())
-        self.one = other(world)
-
-    def begin(self, number: int) -> None:
-        self.one.run(self.one.engine.repartition("q", number))
-        assert self.map.number == number
-        assert self.map.before
-
-    @property
-    def map(self) -> PartitionMap:
-        return map_of(self.one)
-
-    def end(self, rounds: int = 300) -> None:
-        """Workers maintain the queue until the change is over."""
-        for _ in range(rounds):
-            self.one.maintain()
-            if not self.map.before:
-                return
-            for place in range(self.map.places):
-                self.world.command("HDEL", self.world.key("mover", place_of("q", place)), "rest")
-            self.world.command("DEL", self.world.key("mover_is"))
-        raise AssertionError([self.rest(place) for place in range(self.map.places)])
-
-    def rest(self, place: int) -> object:
-        return self.world.command("HGETALL", self.world.key("mover", place_of("q", place)))
-
-
-CHANGES = [(1, 4), (4, 8), (8, 2), (3, 1)]
+def noop() -> None:
+    """Do nothing."""
 
 
 @pytest.mark.parametrize(("before", "number"), CHANGES)
@@ -412,6 +275,27 @@ def test_a_queue_that_needs_one_partition_keeps_it(world: World) -> None:
         change.stale.put_only("both", "key", lane="lane")
 
 
+def test_a_job_that_follows_another_one_with_its_key_is_found_too(world: World) -> None:
+    change = Change(world, 1)
+    change.stale.put_only("first", "key")
+    change.stale.take_one()
+    change.stale.put_only("then", "key", conflict=Conflict.RERUN, lane="lane")
+    with pytest.raises(InvalidArgument, match="'then'"):
+        change.one.run(change.one.engine.repartition("q", 4))
+
+
+def test_a_schedule_with_a_lane_keeps_its_queue_in_one_partition(world: World) -> None:
+    with Leasehold(world.server.url, namespace=NAMESPACE) as app:
+        app.task(name="t", queue="q")(noop)
+        app.schedules.add("daily", app.tasks["t"].using(lane="lane").call(), Every(hours=1))
+        with pytest.raises(InvalidArgument, match="'daily'"):
+            app.control.configure("q", partitions=4)
+        app.schedules.remove("q", "daily")
+        app.control.configure("q", partitions=4)
+        with pytest.raises(UnsupportedFeature):
+            app.schedules.add("daily", app.tasks["t"].using(lane="lane").call(), Every(hours=1))
+
+
 def test_jobs_that_need_one_partition_do_not_run_again(world: World) -> None:
     change = Change(world, 1)
     change.stale.put_only("both", "key", lane="lane")
@@ -433,17 +317,47 @@ def test_the_first_number_of_an_unused_queue_needs_no_change(world: World) -> No
         app.control.configure("q", partitions=257)
 
 
-@pytest.mark.parametrize("key", ["plain", "lane ü", "100% a/b:c"])
-def test_lua_and_python_agree_where_a_job_belongs(world: World, key: str) -> None:
-    script = load("leasehold.engines.native", WORDS, ["move"])["move"].text
-    head = script[: script.index("local move, only")]
-    text = head + "local found = {}; for n = 1, #ARGV do found[n] = homes.of(ARGV[n], '') end; return found"
-    for number in (1, 2, 7, 256):
-        prefix = world.engine.prefix("q")
-        world.command("HSET", f"{prefix}:settings", "map", f"1:{number}:0:0:0")
-        keys = [f"{key} {n}" for n in range(100)]
-        found = world.command("EVAL", text, 1, prefix, *keys)
-        assert found == [home_of(one, number) for one in keys]
-    decoded = head + "return {homes.of_lane(ARGV[1]), homes.of_key(ARGV[1])}"
-    found = world.command("EVAL", decoded, 1, prefix, encoded(key))
-    assert found == [home_of(f"lane {key}", 256), home_of(f"key {key}", 256)]
+def test_a_retry_waits_for_its_lane_where_that_is_now(world: World) -> None:
+    change = Change(world, 1)
+    lane = next(lane for lane in map(str, itertools.count()) if home_of(f"lane {lane}", 4))
+    change.stale.put_in(lane, "bad")
+    run_all(change.stale, Failed(BOOM))
+    change.begin(4)
+    change.one.put_in(lane, "new")
+    (running,) = change.one.take()
+    assert change.stale.retry("bad")
+    assert change.stale.take() == change.one.take() == []
+    change.one.finish(running)
+    assert run_all(change.one) == ["bad"]
+    change.end()
+
+
+def test_a_job_that_joins_its_lane_while_workers_look_keeps_the_change_open(world: World) -> None:
+    change = Change(world, 1)
+    lane = next(lane for lane in map(str, itertools.count()) if home_of(f"lane {lane}", 4))
+    change.stale.run(change.stale.engine.park_lane("q", lane))
+    change.begin(4)
+    move = change.one.engine.changes.move
+    change.one.run(move("q", 0))  # all jobs have been looked at, but not yet the parked lanes
+    change.one.put_in(lane, "joins")
+    change.one.resume_lane(lane)
+    for _ in range(3):
+        assert change.one.run(move("q", 0)) >= 0
+    assert run_all(change.one) == ["joins"]
+    change.end()
+
+
+def test_two_jobs_with_one_id_that_come_to_one_partition_both_run(world: World) -> None:
+    change = Change(world, 2)
+    lanes = [next(lane for lane in map(str, itertools.count()) if home_of(f"lane {lane}", 2) == n) for n in range(2)]
+    for lane in lanes:
+        assert change.stale.put_in(lane, "twin", own_id=True, delay_ms=3_600_000) == [True]
+    change.begin(1)
+    for _ in range(20):
+        change.one.maintain()
+    assert world.counts() == {"scheduled": 2}
+    assert change.map.before
+    for _ in lanes:
+        assert change.one.retry("twin")
+        assert run_all(change.one) == ["twin"]
+    change.end()

@@ -37,18 +37,19 @@ class NativeController(NativeInspector):
         args = (self._config, as_bytes(id), cancelled(reason), self.signal_channel(""), as_bytes(queue))
         return _CANCELS[(yield from self._act("cancel", queue, *args))]
 
-    def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+    def _cancel_all(self, queue: str, lane: str | None, reason: str, map_version: int) -> Steps[CancelCount]:
+        """As `cancel_all`, in one place."""
         # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked
         # next, so that the jobs that they hold do not wait again. A hold that was over between two calls proves
         # nothing: look again.
         ended = requested = 0
         holders, body = "active", cancelled(reason)
         for _ in range(limits.PURGE_ROUNDS):
-            _, asked, lasted = yield from self._sweep(queue, lane, body, holders, begins=True)
+            _, asked, lasted = yield from self._sweep(queue, lane, body, holders, map_version, begins=True)
             requested += asked
             for place in _WAITING:
                 if lasted:
-                    count, _, lasted = yield from self._sweep(queue, lane, body, place)
+                    count, _, lasted = yield from self._sweep(queue, lane, body, place, map_version)
                     ended += count
             if lasted:
                 break
@@ -57,7 +58,7 @@ class NativeController(NativeInspector):
         return CancelCount(ended, requested)
 
     def _sweep(
-        self, queue: str, lane: str | None, body: bytes, place: str, begins: bool = False
+        self, queue: str, lane: str | None, body: bytes, place: str, map_version: int, begins: bool = False
     ) -> Steps[tuple[int, int, bool]]:
         """End the jobs in one place. Answers how many ended, how many of their workers were asked, and whether the hold
         has lasted. `begins`: the first call begins it."""
@@ -66,7 +67,7 @@ class NativeController(NativeInspector):
         signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
         for _ in range(limits.PURGE_ROUNDS):
             where: tuple[Arg, ...] = (place, encoded(lane or ""), after, PURGE_MOST, body)
-            reply = yield from self._act("sweep", queue, self._config, *where, *signal)
+            reply = yield from self._act("sweep", queue, self._config, *where, *signal, map_version)
             *numbers, after = reply.split(b" ", 4)
             held, more, gone, asked = map(int, numbers)
             ended, requested = ended + gone, requested + asked
@@ -76,11 +77,12 @@ class NativeController(NativeInspector):
                 break
         return ended, requested, lasted
 
-    def purge(self, queue: str, state: State) -> Steps[int]:
+    def _purge(self, queue: str, state: State, map_version: int) -> Steps[int]:
+        """As `purge`, in one place."""
         check_purge(state)
         removed = 0
         for place in _PLACES.get(state, (state.value,)):
-            removed += (yield from self._sweep(queue, None, b"", place))[0]
+            removed += (yield from self._sweep(queue, None, b"", place, map_version))[0]
         if state.value in _WAITING:
             yield from self._act("release", queue, b"")
         return removed

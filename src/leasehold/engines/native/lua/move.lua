@@ -3,9 +3,11 @@
 -- KEYS[1] prefix
 -- ARGV move id
 -- move: its name. id: take only this job; '': continue where the last call stopped.
--- Returns: {name of the move, ms since it began, {row, partition that it belongs to}..., the last token of this partition, ms until the next call may find more or -1: nothing is left here that belongs elsewhere}
+-- Returns: {name of the move, ms since it began, {row, partition that it belongs to}..., the last token of this partition, ms until the
+-- next call may find more or -1: nothing is left here that belongs elsewhere}
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. What a lane has is not taken while anything of
--- the lane waits, runs or blocks here, what has a key while another job here has it, nor a job that waits in line. `mover` has where to continue. Sending it again is harmless.
+-- the lane waits, runs or blocks here, what has a key while another job here has it, nor a job that waits in line. `mover` has where to
+-- continue. Sending it again is harmless.
 --@include begin types find ends rows homes
 local move, only = ARGV[1], ARGV[2]
 allow_when_full()

@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number id edited payload map
 -- edited 1: the job gets this payload. map: the version of the map of the queue's partitions that the caller knows.
--- Returns: LHPARTS if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first; else 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now.
+-- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now. Errors: LHPARTS
+-- if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types remember find ends large noted homes
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]

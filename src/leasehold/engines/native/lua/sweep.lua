@@ -1,17 +1,20 @@
 -- sweep: cancel or remove up to `limit` jobs in one state, of the whole queue or of one lane ('' for the queue).
 -- KEYS[1] prefix
--- ARGV session number config state lane after limit body signal queue
--- body: of their end; '': the jobs are removed, with all their records.
+-- ARGV session number config state lane after limit body signal queue map
+-- body: of their end; '': the jobs are removed, with all their records. map: the version of the map of the queue's partitions that the
+-- caller knows.
 -- Returns: `held more ended requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0 when
 -- this place has been seen to its end (jobs that come there later may stay), jobs ended, workers asked, and where to continue.
 -- State `claimed` is `active`, for another look: it counts the jobs that were not asked before.
 -- Invariant: the jobs are in `cancelled`, or gone, or active and in `cancelling`. Where they wait, the queue, or the lane, is
 -- on hold until `release`.
---@include begin types remember due ends line hold
+--@include begin types remember due ends line hold noted
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = cjson.decode(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
 --@include transition
+local outdated_map = outdated(tonumber(ARGV[11]))
+if outdated_map then return outdated_map end
 local time = clock()
 local is_over = state == 'completed' or state == 'failed' or state == 'broken' or state == 'cancelled'
 local lasted = not is_over and hold(lane, time)

@@ -6,8 +6,11 @@
 -- Invariant: changes nothing.
 --@include begin shape
 local page, found = call('HSCAN', key('unique'), ARGV[1], 'COUNT', @PURGE_MOST@), ''
-for i = 2, #page[2], 2 do
-  local id = string.match(page[2][i], '^%d+ (.*)$') or ''
-  if shapes.word(shape_of(call('HGET', key('jobs'), id)), 'l') then found = id end
+local function look(id)
+  if id and shapes.word(shape_of(call('HGET', key('jobs'), id)), 'l') then found = id end
+end
+for i = 1, #page[2], 2 do
+  look(string.match(page[2][i + 1], '^%d+ (.*)$'))
+  look(call('HGET', key('again'), page[2][i]))
 end
 return { page[1], found, call('HEXISTS', key('meta'), 'limited'), call('EXISTS', key('moving')) }

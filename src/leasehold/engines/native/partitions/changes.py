@@ -101,8 +101,8 @@ class PartitionChanges:
             if id:
                 return f"a job with a lane and a unique key: {id!r}. Try again when such jobs have ended."
             if after == "0":
-                break
-        return ""
+                return ""
+        return "more unique keys than can be looked through. Try again when it has fewer."
 
     def following(self, queue: str, call: Callable[[PartitionMap], Steps[T]]) -> Steps[T]:
         """Make a call by the map of the queue; again, if another process has replaced the map meanwhile, or when a job

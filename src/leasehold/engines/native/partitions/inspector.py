@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from leasehold.core import limits, names
@@ -61,7 +62,6 @@ class PartitionedInspector(Controlled):
         return [place_of(queue, home) for home in (yield from self.maps.of(queue)).homes(f"lane {lane}")]
 
     def _home_of_lane(self, queue: str, lane: str) -> Steps[str]:
-        yield from self.maps.ask(queue)
         *olds, home = yield from self._homes_of_lane(queue, lane)
         for old in olds:
             if (yield from self._one_lane(old, lane)).state is not LaneState.IDLE:
@@ -69,8 +69,10 @@ class PartitionedInspector(Controlled):
             yield from self._finish_moves_of(queue, old)
         return home
 
-    def _first(self, queue: str, id: str, ask: Callable[[str], Steps[T]], nothing: T) -> Steps[T]:
-        """The first answer about a job that is not `nothing`."""
+    def _first(
+        self, queue: str, id: str, ask: Callable[[str], Steps[T]], nothing: T, *, refuses_old_maps: bool = False
+    ) -> Steps[T]:
+        """The first answer about a job that is not `nothing`. `refuses_old_maps`: the script that is asked does."""
         for _ in range(2):
             for place in (yield from self._where(queue, id)):
                 answer = yield from ask(place)
@@ -80,7 +82,7 @@ class PartitionedInspector(Controlled):
                 break
             # It may be in a partition that this process does not know, or on its way to one.
             known = yield from self.maps.of(queue)
-            newest = yield from self.maps.ask(queue)
+            newest = known if refuses_old_maps and not known.version else (yield from self.maps.ask(queue))
             yield from self.changes.finish_moves(queue)
             if newest == known and not newest.before:
                 break
@@ -89,7 +91,9 @@ class PartitionedInspector(Controlled):
     # -------------------------------------------------------------------------------------------------------- looking
 
     def queue(self, name: str) -> Steps[QueueView]:
-        map = yield from self.maps.ask(split_place(name)[0])
+        map = yield from self.maps.of(split_place(name)[0])
+        if map.version:
+            map = yield from self.maps.ask(split_place(name)[0])
         if map.places == 1 or split_place(name)[1]:
             return (yield from self._one_queue(name))
         views: list[QueueView] = []
@@ -137,7 +141,18 @@ class PartitionedInspector(Controlled):
         return replace(_page_of_queue(page), total=total, next=end)
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        return (yield from self._one_lane((yield from self._home_of_lane(queue, lane)), lane))
+        idle: list[LaneView] = []
+        for _ in range(2):
+            known = yield from self.maps.of(queue)
+            for home in (yield from self._homes_of_lane(queue, lane)):
+                view = yield from self._one_lane(home, lane)
+                if view.state is not LaneState.IDLE:
+                    return view
+                idle.append(view)
+                yield from self._finish_moves_of(queue, home)
+            if (yield from self.maps.ask(queue)).version == known.version:
+                break
+        return idle[-1]
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         places = yield from self._places(queue)
@@ -157,7 +172,8 @@ class PartitionedInspector(Controlled):
 
     def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
         def retry_by(map: PartitionMap) -> Steps[bool]:
-            return self._first(queue, id, lambda place: self._retry_in(place, id, payload, map), False)
+            ask = partial(self._retry_in, id=id, payload=payload, map=map)
+            return self._first(queue, id, ask, False, refuses_old_maps=True)
 
         return (yield from self.changes.following(queue, retry_by))
 
@@ -186,24 +202,24 @@ class PartitionedInspector(Controlled):
         return (yield from self._first(queue, id, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
-        cancel_all, counts = super().cancel_all, Counter[str]()
+        counts = Counter[str]()
 
-        def cancel(place: str) -> Steps[None]:
-            count = yield from cancel_all(place, lane, reason)
+        def cancel(place: str, map: PartitionMap) -> Steps[None]:
+            count = yield from self._cancel_all(place, lane, reason, map.version)
             counts.update(cancelled=count.cancelled, requested=count.requested)
 
         yield from self._in_each(queue, lane, cancel)
         return CancelCount(counts["cancelled"], counts["requested"])
 
-    def _in_each(self, queue: str, lane: str | None, act: Callable[[str], Steps[None]]) -> Steps[None]:
+    def _in_each(self, queue: str, lane: str | None, act: Callable[[str, PartitionMap], Steps[None]]) -> Steps[None]:
         """Act in all partitions of a queue, or in those where a lane may be: first in those that jobs leave."""
-        for _ in range(MAP_TRIES):
-            known = yield from self.maps.of(queue)
+
+        def act_by(map: PartitionMap) -> Steps[None]:
             for place in (yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))):
-                yield from act(place)
+                yield from act(place, map)
                 yield from self._finish_moves_of(queue, place)
-            if (yield from self.maps.ask(queue)).version == known.version:
-                break  # else the queue has partitions that this process did not know
+
+        yield from self.changes.following(queue, act_by)
 
     def _finish_moves_of(self, queue: str, place: str) -> Steps[None]:
         """Let the jobs that leave a partition arrive in those that the caller looks at next."""
@@ -211,10 +227,10 @@ class PartitionedInspector(Controlled):
             yield from self.changes.finish_moves(queue)
 
     def purge(self, queue: str, state: State) -> Steps[int]:
-        purge, removed = super().purge, list[int]()
+        removed: list[int] = []
 
-        def remove(place: str) -> Steps[None]:
-            removed.append((yield from purge(place, state)))
+        def remove(place: str, map: PartitionMap) -> Steps[None]:
+            removed.append((yield from self._purge(place, state, map.version)))
 
         yield from self._in_each(queue, None, remove)
         return sum(removed)

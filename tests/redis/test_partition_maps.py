@@ -1,0 +1,122 @@
+"""The map of a queue's partitions: who has an old one is refused, and follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from leasehold.core.errors import ReplyError
+from leasehold.core.job import NewJob, State
+from leasehold.core.partitions import PartitionMap, home_of, place_of
+from leasehold.core.shape import Shape
+from leasehold.core.waiting import Lead, Wake
+from leasehold.engines.kit.scripts import load
+from leasehold.engines.native.keys import encoded
+from leasehold.engines.native.scripts import WORDS
+from leasehold.redis.sync import SyncDriver
+from leasehold.testing.server import RedisServer
+from tests.redis.repartition import map_of, other, parted
+from tests.support.engines import NATIVE
+from tests.support.native import audit
+from tests.support.stepping import stop_after
+from tests.support.world import NAMESPACE, World
+
+
+@pytest.fixture
+def world(server: RedisServer) -> Iterator[World]:
+    driver = SyncDriver(server.url)
+    yield World(NATIVE, server, driver)
+    driver.close()
+    assert audit(server, NAMESPACE) == []
+
+
+def test_a_process_with_an_old_map_is_refused_and_follows(world: World) -> None:
+    stale, changer = parted(world, 4), other(world)
+    world.run(changer.engine.maps.complete("q", PartitionMap(4, version=2)))
+    calls = {
+        "a plain job": lambda: stale.put("plain"),
+        "a job of a lane": lambda: stale.put_in("lane", "laned"),
+        "an id of its own": lambda: stale.put("mine", own_id=True),
+        "a retry": lambda: stale.retry("nothing"),
+        "a lane that is parked": lambda: stale.run(stale.engine.park_lane("q", "parked")),
+        "a purge": lambda: stale.purge(State.FAILED),
+        "a lookup": lambda: stale.job("nothing"),
+    }
+    for name, call in calls.items():
+        stale.engine.maps._known["q"] = (PartitionMap(4, 1), float("inf"))
+        call()
+        assert stale.engine.maps._known["q"][0] == PartitionMap(4, 2), name
+    assert world.counts() == {"ready": 4}
+
+
+def test_a_process_that_knows_of_no_partitions_is_refused_where_it_matters(world: World) -> None:
+    stale = other(world)
+    stale.put("first")
+    world.run(other(world).engine.maps.complete("q", PartitionMap(1, version=2)))
+    laned = [NewJob("q", "x", b"p", shape=Shape(lane="a"))]
+    with pytest.raises(ReplyError, match="LHMAP"):
+        world.run(stale.engine._add_to("q", laned, [0], {}, stale.engine._add))
+    stale.put("plain")
+    assert stale.engine.maps._known["q"][0].version == 0
+    stale.put_in("lane", "laned")
+    assert stale.engine.maps._known["q"][0].version == 2
+
+
+def test_a_worker_learns_of_a_new_map_by_its_heartbeat(world: World) -> None:
+    worker = parted(world, 2)
+    world.run(other(world).engine.maps.complete("q", PartitionMap(2, version=2)))
+    for _ in range(3):
+        worker.beat("w")
+    worker.take()
+    assert worker.engine.maps._known["q"][0].version == 2
+
+
+def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> None:
+    worker = other(world)
+    worker.put("first")
+    worker.finish(*worker.take())
+    one = other(world)
+    one.run(one.engine.repartition("q", 4))
+    assert isinstance(worker.engine.wait("w", ["q"], 100), Lead)
+    worker.maintain()
+    worker.take()
+    assert isinstance(worker.engine.wait("w", ["q"], 100), Wake)
+    assert worker.engine.maps._known["q"][0].places == 4
+
+
+@pytest.mark.parametrize("calls", range(6))
+def test_a_change_whose_process_has_died_is_completed_by_those_that_meet_it(world: World, calls: int) -> None:
+    stale = parted(world, 4)
+    stop_after(calls, other(world).engine.maps.complete("q", PartitionMap(4, version=2)), world.driver)
+    for number in range(20):
+        stale.put_in(f"lane {number}", f"job {number}")
+    changed = calls > 0
+    assert map_of(other(world)) == PartitionMap(4, 1 + changed)
+    if changed:
+        noted = [world.command("HGET", world.key("settings", place_of("q", n)), "map") for n in range(4)]
+        assert noted == [f"2:4:0:{n}:0".encode() for n in range(4)]
+    assert world.counts() == {"ready": 21}
+
+
+def test_of_two_changes_at_one_time_one_wins(world: World) -> None:
+    parted(world, 2)
+    one, two = other(world).engine.maps, other(world).engine.maps
+    stop_after(1, one.complete("q", PartitionMap(2, 2)), world.driver)
+    assert world.run(two.complete("q", PartitionMap(1, 2))) == PartitionMap(2, 2)
+
+
+@pytest.mark.parametrize("key", ["plain", "lane ü", "100% a/b:c"])
+def test_lua_and_python_agree_where_a_job_belongs(world: World, key: str) -> None:
+    script = load("leasehold.engines.native", WORDS, ["move"])["move"].text
+    head = script[: script.index("local move, only")]
+    text = head + "local found = {}; for n = 1, #ARGV do found[n] = homes.of(ARGV[n], '') end; return found"
+    for number in (1, 2, 7, 256):
+        prefix = world.engine.prefix("q")
+        world.command("HSET", f"{prefix}:settings", "map", f"1:{number}:0:0:0")
+        keys = [f"{key} {n}" for n in range(100)]
+        found = world.command("EVAL", text, 1, prefix, *keys)
+        assert found == [home_of(one, number) for one in keys]
+    decoded = head + "return {homes.of_lane(ARGV[1]), homes.of_key(ARGV[1])}"
+    found = world.command("EVAL", decoded, 1, prefix, encoded(key))
+    assert found == [home_of(f"lane {key}", 256), home_of(f"key {key}", 256)]
