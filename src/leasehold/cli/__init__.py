@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.",
     "pause": "Stop workers from starting jobs of a queue, or of one lane.",
     "resume": "Resume a paused queue, or parked lanes.",
-    "configure": "Set the maximum length of a queue, and what a failed job does to its lane.",
+    "configure": "Set the maximum length of a queue, its number of partitions, and what a failed job does to its lane.",
     "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
     "limits": "Show limits, or change one for all workers at once.",
     "quiet": "Let a worker finish its running jobs and start no others.",

@@ -1,12 +1,18 @@
 -- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs whose time has come,
 -- and jobs of workers that died.
---@include silence due hold homes
+--@include silence due hold
 
 -- Whether a due job waits for `move`: the number of partitions changes, and its lane is in another partition by now.
+local homes_here = nil
 local function has_left(id, shape)
   local lane = shapes.word(shape, 'l')
-  return lane and homes.changes and call('HEXISTS', key('busy'), id) == 0 and not homes.has_lane(lane)
-    and homes.of_lane(lane) ~= homes.partition
+  if not lane then return false end
+  if not homes_here then
+--@part homes
+    homes_here = homes
+  end
+  return homes_here.changes and call('HEXISTS', key('busy'), id) == 0 and not homes_here.has_lane(lane)
+    and homes_here.of_lane(lane) ~= homes_here.partition
 end
 
 -- Put scheduled jobs that are due into line. A job of a lane or a priority counts as several, since it takes as long.
