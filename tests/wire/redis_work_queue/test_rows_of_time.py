@@ -16,7 +16,6 @@ from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
 from leasehold.core import limits
 from leasehold.core.job import State
 from leasehold.core.outcome import Broken
-from leasehold.core.steps import WaitLost
 from leasehold.engines.redis_work_queue.config import DEEP_MS
 from leasehold.redis.sync import SyncDriver
 from tests.redis.proxy import Proxy
@@ -54,8 +53,6 @@ def test_r19_a_worker_notices_that_its_wait_will_not_be_answered(bench: Bench) -
         proxy.hole()
         bench.put("a")
         before = time.monotonic()
-        with pytest.raises(WaitLost):
-            driver.run(bench.wait_and_claim())
         assert [lease.record.id for lease in driver.run(bench.wait_and_claim()).leases] == ["a"]
         assert time.monotonic() - before < 0.5 + 2 + 3
         driver.close()
