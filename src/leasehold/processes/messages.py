@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,7 +19,6 @@ import msgspec
 from msgspec import Struct
 
 from leasehold.core.engine import HeartbeatReply
-from leasehold.core.forks import HomeProcess
 from leasehold.core.job import LeaseRef
 from leasehold.processes.overdue import Timeouts
 from leasehold.processes.system import ProcessGroup
@@ -135,7 +135,7 @@ class MessageSocket:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._home = HomeProcess()
+        self._pid = os.getpid()
 
     @classmethod
     async def open(cls, end: socket.socket) -> Self:
@@ -153,7 +153,7 @@ class MessageSocket:
     def send(self, message: Message, *, is_replaced: bool = False) -> None:
         """Send without waiting. `is_replaced`: a later message replaces this one, so it is left out when the other
         process does not read."""
-        if self.is_closed or self._home.is_left:
+        if self.is_closed or os.getpid() != self._pid:
             return
         if is_replaced and self._writer.transport.get_write_buffer_size() > UNSENT_MAX:
             return

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -171,13 +172,13 @@ class AsyncDriver(Retrying[AsyncLink]):
         if self._loop is not None and not self._moved():
             return
         if self._loop is not None:
-            if not self._home.is_left and not self._loop.is_closed():
+            if os.getpid() == self._pid and not self._loop.is_closed():
                 raise InvalidArgument("This AsyncDriver belongs to another event loop. Make one for each loop.")
             self._abandon()
         self._loop = asyncio.get_running_loop()
 
     def _moved(self) -> bool:
-        return self._home.is_left or self._loop is not asyncio.get_running_loop()
+        return os.getpid() != self._pid or self._loop is not asyncio.get_running_loop()
 
     def _abandon(self) -> None:
         # To close a transport of the parent's loop in a child would also remove it from the parent's selector. So the

@@ -6,6 +6,7 @@ It is written once, as coroutines. The links of the blocking driver block instea
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 from leasehold.core import limits
 from leasehold.core.backoff import RetryBudget
 from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured, Unreachable
-from leasehold.core.forks import HomeProcess
 from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work
 from leasehold.redis import replies
 from leasehold.redis.availability import Availability
@@ -89,7 +89,7 @@ class Retrying(Generic[L]):
         # Lists whose pop and append are atomic, so threads share them without a lock.
         self._idle: list[L] = []
         self._sessions = Sessions()
-        self._home = HomeProcess()
+        self._pid = os.getpid()
         self._closed = False
         self.liveness = 0.0
         """The monotonic time of the last good reply; 0.0 before the first."""
@@ -260,8 +260,8 @@ class Retrying(Generic[L]):
         To close a connection in a child closes the child's copy only. Sessions must not be shared: parent and child
         would draw the same numbers and get each other's replies.
         """
-        if self._home.is_left:
-            self._home.move()
+        if os.getpid() != self._pid:
+            self._pid = os.getpid()
             self._connector.forked()
             self._availability.forked()
         self._idle = []

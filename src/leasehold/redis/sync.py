@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -44,7 +45,7 @@ class SyncDriver(Retrying[BlockingLink]):
         Raises what the operation raises; of Redis `Unreachable`, `AccessDenied`, `WrongState`, `QueueFull` and
         `ReplyError`; of a wait that came to nothing `WaitLost`.
         """
-        if self._home.is_left:
+        if os.getpid() != self._pid:
             self._start_afresh()
         return finish(self._run(steps))
 
@@ -53,7 +54,7 @@ class SyncDriver(Retrying[BlockingLink]):
 
         driver.run_on_each(lambda: inspection(...))
         """
-        if self._home.is_left:
+        if os.getpid() != self._pid:
             self._start_afresh()
         return finish(self._run_on_each(make))
 
@@ -65,7 +66,7 @@ class SyncDriver(Retrying[BlockingLink]):
 
         Messages sent while the connection was down are lost. Raises `Unreachable` and `AccessDenied`.
         """
-        if self._home.is_left:
+        if os.getpid() != self._pid:
             self._start_afresh()
         self._check_open()
         own = (self._connector, channel, self._patience, self._reply_timeout, self._random, self._availability)
@@ -74,7 +75,7 @@ class SyncDriver(Retrying[BlockingLink]):
     def close(self) -> None:
         """Close the idle connections; those in use close as their calls end. The driver cannot be used again."""
         self._closed = True
-        if self._home.is_left:
+        if os.getpid() != self._pid:
             self._start_afresh()
         finish(self._drop_idle())
         self._connector.close()
