@@ -20,7 +20,7 @@ from leasehold.runtime.ports import Env
 from leasehold.runtime.waiting import WorkWaiter
 from leasehold.testing.server import RedisServer
 from tests.redis.waits import until_blocked
-from tests.runtime.fakes import Gate, Rig, gated
+from tests.runtime.fakes import Gate, gated
 from tests.runtime.test_keeper import WorkerProcess, add
 from tests.runtime.test_woken import Other, Woken
 from tests.support.fakes import FakeEngine
@@ -73,18 +73,6 @@ async def test_a_claim_whose_reply_is_late_starts_its_job_while_no_other_worker_
         await engine.until(lambda: engine.calls.count("lease") > 1)  # each claim of an idle worker waits first
         engine.add("a")
         assert (await rig.outcomes("a", 1))[0] == outcome
-
-
-async def test_a_worker_that_gets_job_after_job_sends_its_keeper_no_message_for_each():
-    gate, engine = Gate(), FakeEngine(waits=led)
-    gate.open.set()
-    async with Rig(gated(gate), engine=engine) as rig:
-        await engine.until(lambda: engine.calls.count("lease") > 1)
-        for number in range(1, 6):
-            engine.add(str(number))
-            await rig.settled(number)
-        assert rig.keeper.kept.count(frozenset("q")) <= 1
-        await engine.until(lambda: rig.keeper.kept[-1:] == [frozenset()])  # idle again
 
 
 # --------------------------------------------------------------------------------------------------------- in processes

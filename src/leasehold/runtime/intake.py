@@ -16,10 +16,6 @@ from leasehold.runtime.ports import Env, Keeper
 DOUBT_MS: Final = 3 * limits.SECOND
 """How long the leases are kept after a claim whose reply was lost. Until then heartbeats have reported its jobs."""
 
-LINGER_MS: Final = 250
-"""How long the keeper continues after a claim with jobs, if they have ended. Its first heartbeat would be later: short
-jobs cost none, and a worker that gets many of them sends no messages for each."""
-
 
 class Intake:
     """See the module. `kept`: how old the last good heartbeats are. `queues`: all queues of this worker."""
@@ -40,9 +36,6 @@ class Intake:
         self._doubt_until = -math.inf
         self._paused: frozenset[str] = frozenset()
         self._loop = asyncio.get_running_loop()
-        self._lingers_until = -math.inf
-        self._lingering: asyncio.TimerHandle | None = None
-        """Sends the keeper that no leases are held."""
         self._stopped = self._loop.create_future()
         self._disturbed = self._loop.create_future()
 
@@ -115,9 +108,8 @@ class Intake:
 
     def keep_all(self) -> None:
         """Before a claim: have the keeper renew its leases, also if this process is blocked."""
-        self._stop_lingering()
         if not self._keeps:
-            self._send(self._all)
+            self.keep(self._all)
 
     def doubt(self) -> None:
         """After a claim whose reply was lost: have the keeper renew its leases until its reports have named them."""
@@ -126,29 +118,13 @@ class Intake:
 
     def keep(self, queues: frozenset[str]) -> None:
         """Send the keeper the queues on which leases are held."""
-        now = self._clock()
-        if now < self._doubt_until:
+        if self._clock() < self._doubt_until:
             queues = self._all
-        self._stop_lingering()
-        if queues:
-            self._lingers_until = now + LINGER_MS / limits.SECOND
-        if queues == self._keeps:
-            return
-        if queues or now >= self._lingers_until:
-            self._send(queues)
-        else:
-            self._lingering = self._loop.call_later(self._lingers_until - now, self._send, queues)
-
-    def _stop_lingering(self) -> None:
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
-
-    def _send(self, queues: frozenset[str]) -> None:
-        if not queues or not self._keeps:
-            self.keeping_since = self._clock() if queues else None
-        self._keeps = queues
-        self._keeper.keep(queues)
+        if queues != self._keeps:
+            if not queues or not self._keeps:
+                self.keeping_since = self._clock() if queues else None
+            self._keeps = queues
+            self._keeper.keep(queues)
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:
