@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.core.errors import ReplyError
+from leasehold.core.errors import ReplyError, Unreachable
 from leasehold.core.job import NewJob, State
 from leasehold.core.partitions import PartitionMap, home_of, place_of
 from leasehold.core.shape import Shape
@@ -19,7 +19,7 @@ from leasehold.testing.server import RedisServer
 from tests.redis.repartition import map_of, other, parted
 from tests.support.engines import NATIVE
 from tests.support.native import audit
-from tests.support.stepping import stop_after
+from tests.support.stepping import step, stop_after, without
 from tests.support.world import NAMESPACE, World
 
 
@@ -120,3 +120,40 @@ def test_lua_and_python_agree_where_a_job_belongs(world: World, key: str) -> Non
     decoded = head + "return {homes.of_lane(ARGV[1]), homes.of_key(ARGV[1])}"
     found = world.command("EVAL", decoded, 1, prefix, encoded(key))
     assert found == [home_of(f"lane {key}", 256), home_of(f"key {key}", 256)]
+
+
+def test_of_two_changes_with_one_version_only_its_own_end_ends_one(world: World) -> None:
+    """One process gives up the announcement of a change while another one makes the change."""
+    parted(world, 1)
+    one, two = other(world).engine.maps, other(world).engine.maps
+    world.run(one.complete("q", PartitionMap(1, 1, before=1)))
+    late = two.complete("q", PartitionMap(1, 2))
+    world.run(one.complete("q", PartitionMap(8, 2, before=1)))
+    assert world.run(late) == PartitionMap(8, 2, before=1)
+    assert world.run(two.write("q", PartitionMap(1, 2))) == PartitionMap(8, 2, before=1)
+    assert map_of(other(world)) == PartitionMap(8, 2, before=1)
+
+
+def test_settings_come_with_the_first_note_of_a_map_and_no_later_copy_takes_newer_ones_back(world: World) -> None:
+    parted(world, 1)
+    one = other(world)
+    one.run(one.engine.configure("q", paused=True, max_length=100))
+    late = other(world).engine.maps.complete("q", PartitionMap(4, 2, before=1, max_length=100))
+    stop_after(2, late, world.driver)
+    one.run(one.engine.maps.complete("q", PartitionMap(4, 2, before=1, max_length=100)))
+    assert [one.command("HGET", one.key("settings", place_of("q", n)), "paused") for n in range(4)] == [b"1"] * 4
+    one.run(one.engine.configure("q", paused=False, max_length=0))
+    one.run(other(world).engine.maps.complete("q", PartitionMap(4, 2, before=1, max_length=100)))
+    for partition in range(4):
+        found = one.command("HMGET", one.key("settings", place_of("q", partition)), "paused", "max_length")
+        assert found == [None, None], partition
+
+
+def test_a_change_that_a_lost_node_could_not_note_is_not_begun(world: World) -> None:
+    parted(world, 1)
+    one = other(world)
+    lost = one.key("", "q/3")[:-1]
+    with pytest.raises(Unreachable):
+        step(one.engine.repartition("q", 4), *without(lost, world.driver))
+    assert one.command("HGET", one.key("settings"), "map") is None
+    assert map_of(other(world)) == PartitionMap(1, 0)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from leasehold import Leasehold
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
+from leasehold.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
 from leasehold.core.job import NewJob, Refused, State
 from leasehold.core.outcome import Failed, Retried
 from leasehold.core.partitions import home_of, place_of
@@ -21,6 +21,7 @@ from leasehold.engines.native.partitions.turns import Turns
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
+from tests.support.stepping import step, without
 from tests.support.world import BOOM, World
 
 PARTITIONS = 4
@@ -364,6 +365,30 @@ def test_a_partition_that_redis_refuses_leaves_the_others(world: World) -> None:
         world.finish(*leased.leases)
     assert set(taken) == kept
     assert [(one.queue, one.partition) for one in refused] == [("q", 2)]
+
+
+def test_what_is_done_in_a_partition_is_answered_though_the_node_of_the_first_one_is_lost(world: World) -> None:
+    world.put("first")
+    world.finish(*world.take())
+    run = without(world.key("")[:-1], world.driver)
+    id = next(id for id in ids(40) if home_of(id, PARTITIONS) == 2)
+    [answer] = step(world.engine.enqueue([NewJob("q", id, b"p")]), *run)
+    assert answer.created
+    leased = step(world.engine.lease("w", ["q"], 1), *run)
+    assert [lease.record.id for lease in leased.leases] == [id]
+    assert step(world.engine.settle([(leased.leases[0], Retried(BOOM, 0))]), *run) == [True]
+
+
+def test_a_queue_is_paused_and_cancelled_where_its_nodes_can_be_reached(world: World) -> None:
+    world.put(*ids(40))
+    lost = world.key("", "q/1")[:-1]
+    for steps in (world.engine.configure("q", paused=True), world.engine.cancel_all("q")):
+        with pytest.raises(Unreachable, match="The partitions on other nodes are done"):
+            step(steps, *without(lost, world.driver))
+    for partition in range(PARTITIONS):
+        settings = world.command("HGET", world.key("settings", place_of("q", partition)), "paused")
+        jobs = world.command("HLEN", world.key("jobs", place_of("q", partition)))
+        assert (settings, jobs > 0) == ((None, True) if partition == 1 else (b"1", False))
 
 
 def test_progress_and_end_of_a_job_are_published_on_the_channel_of_its_queue(world: World) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from leasehold.core.errors import LeaseholdError, ReplyError
+from leasehold.core.errors import LeaseholdError, ReplyError, Unreachable
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps, Work
 from leasehold.redis.sync import SyncDriver
 
@@ -13,6 +14,9 @@ T = TypeVar("T")
 Send: TypeAlias = Callable[[Command | Invoke], Reply]
 Fate: TypeAlias = Callable[[int, Command | Invoke, Send], Reply]
 """Gets the number of the call (from 1), the call, and a way to send it; answers the reply that the operation sees."""
+
+
+_NUMBERS: Final = itertools.count()
 
 
 class Session:
@@ -85,3 +89,17 @@ def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
         return answer
     finally:
         steps.close()
+
+
+def without(lost: str, driver: SyncDriver) -> tuple[Session, Send, Fate]:
+    """Runs an operation while the node of one partition is lost: its calls fail."""
+
+    def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
+        key = str(call.keys[0] if isinstance(call, Invoke) else call.args[1])
+        if key.startswith(lost):
+            error = Unreachable("its node did not respond.")
+            error.node = "127.0.0.1:1"
+            raise error
+        return send(call)
+
+    return Session(f"without-{next(_NUMBERS)}"), send_with(driver), fate

@@ -101,15 +101,9 @@ class NativeController(NativeInspector):
         self, queue: str, max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None
     ) -> Steps[dict[str, str]]:
         """Set something in one place. Return all that is set there, as it lies in Redis."""
-        changes: list[Arg] = []
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
-            changes += ["max_length", str(max_length or "")]
-        if lane_failure is not None:
-            changes += ["lane_failure", "" if lane_failure is LaneFailure.SKIP else lane_failure.value]
-        if paused is not None:
-            changes += ["paused", "1" if paused else ""]
-        reply = yield from self._act("configure", queue, *changes)
+        reply = yield from self._act("configure", queue, *write_settings(max_length, lane_failure, paused))
         return dict(word.split("=", 1) for word in as_text(reply).split())
 
     def _park(self, place: str, lane: str, how: str, map_version: int) -> Steps[bool]:
@@ -166,3 +160,15 @@ class NativeController(NativeInspector):
         args: tuple[Arg, ...] = (nonce.session, nonce.number, worker, int(quiet), QUIET_TTL_MS)
         reply: bytes = yield Invoke(SCRIPTS["quiet"], (self.shared(),), (*args, self.signal_channel(worker)))
         return reply == b"1"
+
+
+def write_settings(max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None) -> list[str]:
+    """Settings and their values, as lua/configure.lua takes them. None: the setting stays as it is."""
+    changes: list[str] = []
+    if max_length is not None:
+        changes += ["max_length", str(max_length or "")]
+    if lane_failure is not None:
+        changes += ["lane_failure", "" if lane_failure is LaneFailure.SKIP else lane_failure.value]
+    if paused is not None:
+        changes += ["paused", "1" if paused else ""]
+    return changes

@@ -10,13 +10,18 @@
 local queue, wanted, known, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local stored = call('HGET', key('partitions'), queue)
 
--- A number that orders maps: of one version, the one whose change is over is newer.
-local function age(map)
-  local version, before = string.match(map or '', '^%d+:(%d+):(%d+)$')
-  return map and map ~= '' and 2 * tonumber(version or 1) + ((before or '0') == '0' and 1 or 0) or 0
+-- Version, number, and number before of a map; a version of 0 for none.
+local function parsed(map)
+  local number, version, before = string.match(map or '', '^(%d+):(%d+):(%d+)$')
+  if number then return tonumber(version), number, before end
+  return map and map ~= '' and 1 or 0, map, '0'
 end
 
-if age(known) > age(stored) then
+local version, number, before = parsed(known)
+local stored_version, stored_number, stored_before = parsed(stored)
+-- Of one version, the map whose change is over is newer.
+local is_end = version == stored_version and number == stored_number and before == '0' and stored_before ~= '0'
+if version > stored_version or is_end then
   stored = known
   call('HSET', key('partitions'), queue, stored)
 elseif not stored and wanted ~= '1' and not call('ZSCORE', key('queues'), queue) then

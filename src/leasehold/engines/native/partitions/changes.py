@@ -58,6 +58,8 @@ class PartitionChanges:
             )
         if map.number == number:
             return (yield from self._complete(queue, map, 1, 0)) if is_begun else map
+        for partition in range(max(number, map.number)):  # a map that a lost node cannot note would stop the producers
+            yield Command(("EXISTS", f"{self._engine.prefix(place_of(queue, partition))}:settings"))
         if map.number == 1:
             # First such jobs are refused, then those that are there are looked for: so none comes behind the look.
             if not is_begun:
@@ -114,7 +116,15 @@ class PartitionChanges:
                 if error.prefix != MOVES:
                     raise
                 yield from self.finish_moves(queue)
-        return (yield from self._maps.following(queue, call))
+        try:
+            return (yield from self._maps.following(queue, call))
+        except ReplyError as error:
+            if error.prefix != MOVES:
+                raise
+            raise InvalidArgument(
+                f"A job of queue {queue!r} cannot move to the partition that it belongs to since the number of "
+                "partitions was changed: another job there has its id. Discard one of the two."
+            ) from error
 
     def round(self, queue: str, map: PartitionMap) -> Steps[int]:
         """Move some jobs of a queue that changes. Return how long until the next round may find more; -1: unknown.

@@ -165,10 +165,10 @@ class PartitionedEngine(PartitionedProducer):
                 turns.note(partition)
 
     def _post_if_flagged(self, place: str) -> Steps[bool]:
-        is_flagged = yield from self._flagged(place)
+        is_flagged = yield from _if_reached(self._flagged(place))
         if is_flagged:
             yield from self._post(place)
-        return is_flagged
+        return bool(is_flagged)
 
     def _flagged(self, place: str) -> Steps[bool]:
         """Whether jobs may be ready: scripts push to `wake` for them, and a claim that leaves none deletes it."""

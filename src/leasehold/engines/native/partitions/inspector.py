@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument, ReplyError, UnsupportedFeature, invalid
+from leasehold.core.errors import InvalidArgument, ReplyError, Unreachable, UnsupportedFeature, invalid, is_silent
 from leasehold.core.job import JobView, NewJob, Page, QueueView, State
 from leasehold.core.partitions import PartitionMap, place_of, share_of, split_place
 from leasehold.core.schedule import ScheduleSpec, Tick, Ticked
@@ -215,9 +215,12 @@ class PartitionedInspector(Controlled):
         """Act in all partitions of a queue, or in those where a lane may be: first in those that jobs leave."""
 
         def act_by(map: PartitionMap) -> Steps[None]:
-            for place in (yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))):
+            def act_in(place: str) -> Steps[None]:
                 yield from act(place, map)
                 yield from self._finish_moves_of(queue, place)
+
+            places = yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))
+            yield from _where_reached([act_in(place) for place in places])
 
         yield from self.changes.following(queue, act_by)
 
@@ -251,7 +254,8 @@ class PartitionedInspector(Controlled):
             if max_length is not None and 0 < max_length < map.number:
                 rule = f"0, or at least {map.number}, the number of the queue's partitions"
                 raise invalid("max_length", rule, str(max_length))
-            for partition in map.order:
+
+            def set_in(partition: int, map: PartitionMap = map) -> Steps[None]:
                 in_use = max_length is not None and partition < map.number
                 share = share_of(max_length or 0, partition, map.number) if in_use else None
                 place = place_of(queue, partition)
@@ -259,6 +263,8 @@ class PartitionedInspector(Controlled):
                 if paused is False and map.places > 1:
                     yield from self._post(place)
                 self.maps.note(queue, values[partition].get("map", ""))
+
+            yield from _where_reached([set_in(partition) for partition in map.order])
             known, map = map, (yield from self.maps.of(queue))
             if map.version == known.version:
                 break  # else the queue has partitions that this process did not know
@@ -321,6 +327,21 @@ class PartitionedInspector(Controlled):
             return self._put_schedule(spec, digest, expected, planned_ms, fire_ms, map.version)
 
         return (yield from self.changes.following(spec.queue, put))
+
+
+def _where_reached(of_partitions: Sequence[Steps[None]]) -> Steps[None]:
+    """Run the steps of each partition, also if nodes of some are lost; then raise the error of the first of these."""
+    lost: Unreachable | None = None
+    for steps in of_partitions:
+        try:
+            yield from steps
+        except Unreachable as error:
+            if is_silent(error):
+                raise
+            lost = lost or error
+    if lost is not None:
+        lost.args = (f"{lost} The partitions on other nodes are done.",)
+        raise lost
 
 
 def _together(name: str, views: list[QueueView], partitions: int) -> QueueView:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from leasehold.core.errors import LeaseholdError, ReplyError, is_away
 from leasehold.core.logfmt import log_line
 from leasehold.core.partitions import PartitionMap, place_of, read_map, read_noted, share_of, write_map
-from leasehold.core.steps import Invoke, Steps, T
+from leasehold.core.steps import Arg, Invoke, Steps, T
 from leasehold.engines.kit.encoding import as_bytes, as_text
-from leasehold.engines.native.control import NativeController
+from leasehold.engines.native.control import NativeController, write_settings
 from leasehold.engines.native.wire import OUTDATED
 
 _log: Final = logging.getLogger("leasehold")
@@ -114,25 +114,14 @@ class PartitionMaps:
 
         Several processes may do this at one time, and any of them may die after each call.
         """
-        noted = yield from self.note_in(queue, 0, wanted)
+        noted = yield from self.note_in(queue, 0, wanted, _share(wanted, 0))
+        settings = (yield from self._engine._one_queue(queue)).settings if noted.before else None
         for partition in range(1, noted.places):
-            yield from self.note_in(queue, partition, noted)
-        if noted.before:
-            yield from self._share_settings(queue, noted)
+            values = _share(noted, partition)
+            if settings is not None and partition >= noted.before:  # new partitions get the settings of the queue
+                values += write_settings(None, settings.lane_failure, settings.paused)
+            yield from self.note_in(queue, partition, noted, values)
         return (yield from self.write(queue, noted))
-
-    def _share_settings(self, queue: str, map: PartitionMap) -> Steps[None]:
-        """Give new partitions the settings of the queue, and each one its share of the maximum length.
-
-        Who pauses the queue meanwhile meets the note in the first partition, and pauses all by the new map.
-        """
-        settings = (yield from self._engine._one_queue(queue)).settings
-        for partition in range(map.number):
-            most, place = share_of(map.max_length, partition, map.number), place_of(queue, partition)
-            if partition >= map.before:
-                yield from self._engine._configure(place, most, settings.lane_failure, settings.paused)
-            elif most:
-                yield from self._engine._configure(place, most, None, None)
 
     def write(self, queue: str, map: PartitionMap) -> Steps[PartitionMap]:
         """Write the map of a queue, unless there is a newer one. Return the map that the queue has then."""
@@ -140,9 +129,11 @@ class PartitionMaps:
         self._known[queue] = stored, time.monotonic() + KNOWN_S
         return stored
 
-    def note_in(self, queue: str, partition: int, map: PartitionMap) -> Steps[PartitionMap]:
-        """Note a map in one partition. Return the one that is noted there then."""
-        args = (map.version, map.number, map.before, partition, map.max_length)
+    def note_in(
+        self, queue: str, partition: int, map: PartitionMap, settings: Sequence[str] = ()
+    ) -> Steps[PartitionMap]:
+        """Note a map in one partition, with settings that it gets then. Return the map that is noted there then."""
+        args: tuple[Arg, ...] = (map.version, map.number, map.before, partition, map.max_length, *settings)
         return read_noted(as_text((yield from self._engine._ask("note_map", place_of(queue, partition), *args))))
 
     def _stored(self, queue: str, wanted: int, known: PartitionMap, keep_ms: str = "") -> Steps[PartitionMap]:
@@ -150,3 +141,9 @@ class PartitionMaps:
         args = (as_bytes(queue), str(wanted), write_map(known) if known.version else "", keep_ms)
         stored: bytes = yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)
         return read_map(as_text(stored))
+
+
+def _share(map: PartitionMap, partition: int) -> list[str]:
+    """The share of a partition in the maximum length of the queue, as a setting that it gets with the map."""
+    has_share = map.before and map.max_length and partition < map.number
+    return write_settings(share_of(map.max_length, partition, map.number), None, None) if has_share else []

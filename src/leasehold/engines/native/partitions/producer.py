@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any, Final
 
-from leasehold.core.errors import ReplyError, UnsupportedFeature
+from leasehold.core.errors import LeaseholdError, ReplyError, UnsupportedFeature
 from leasehold.core.job import Enqueued, NewJob
 from leasehold.core.partitions import PartitionMap, key_of, place_of, split_place
 from leasehold.core.shape import PLAIN
@@ -16,9 +18,16 @@ from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.native.partitions.inspector import PartitionedInspector
 from leasehold.engines.native.wire import NOT_HERE
 
+NO_POST_S: Final = 30.0
+"""How long no partition of a queue is named to its workers after that has failed: each attempt may take seconds."""
+
 
 class PartitionedProducer(PartitionedInspector):
     """Adds jobs by the map of their queue, which another process may replace meanwhile: see decision 0027."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._no_post_until: dict[str, float] = {}
 
     def want_partitions(self, queue: str, partitions: int) -> None:
         """The number of partitions that a queue gets when it is first used."""
@@ -97,9 +106,19 @@ class PartitionedProducer(PartitionedInspector):
         return self.maps.known(split_place(place)[0]).places > 1
 
     def _post(self, place: str) -> Steps[None]:
-        """Name a partition that has jobs to one of the workers that wait."""
+        """Name a partition that has jobs to one of the workers that wait.
+
+        Only a hint: workers look into all partitions anyway. So it never fails what it comes after, and where it fails,
+        as with a lost node of the first partition, it is left out for a time.
+        """
         queue, partition = split_place(place)
-        yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
+        now = time.monotonic()
+        if now < self._no_post_until.get(queue, 0.0):
+            return
+        try:
+            yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
+        except LeaseholdError:
+            self._no_post_until[queue] = now + NO_POST_S
 
 
 def _check(job: NewJob) -> None:
