@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from leasehold import Leasehold
 from leasehold.core.errors import AccessDenied, InvalidArgument, Unreachable
+from leasehold.core.partitions import place_of
 from leasehold.core.steps import Script
 from leasehold.redis.cluster import REDIRECTS_MOST
 from leasehold.redis.drivers import asyncio_driver, blocking_driver
@@ -22,6 +24,7 @@ from leasehold.testing.server import RedisServer
 from tests.redis.certificates import OPENSSL, Authority, has_tls
 from tests.redis.operations import command, invoke, record
 from tests.support.cluster import Cluster
+from tests.support.command import call
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -117,6 +120,37 @@ def test_a_result_arrives_when_the_node_of_its_subscription_dies(cluster: Cluste
         finally:
             node.start()
             cluster.until_ok()
+
+
+def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    shared = cluster.owner("{leasehold}")
+    lost, other = (node for node in cluster.nodes if node is not shared)
+    gone, kept = cluster.queue_on(lost, start="gone"), cluster.queue_on(other, start="kept")
+    environment = {"LEASEHOLD_URL": cluster.url}
+    with Leasehold(cluster.url) as app:
+        app.queue_options("parted", partitions=6)
+        for name in (gone, kept):
+            app.queue(name).enqueue(b"1")
+        app.queue("parted").enqueue_many([b"1"] * 30)
+        places = [place_of("parted", n) for n in range(6)]
+        away = [n for n, place in enumerate(places) if cluster.owner(app.engine.prefix(place)) is lost]
+        assert 0 < len(away) < 6
+    lost.kill()
+    try:
+        shown = call(["info"], tmp_path, environment).end(expect=1)
+        rows = {words[0]: words for line in shown.out.splitlines() if (words := re.split("  +", line.strip()))}
+        assert rows[gone][1:3] == ["?", "?"]
+        assert rows[gone][-1] == "unreachable"
+        assert rows[kept][2] == "1"
+        assert rows["parted"][-1] == f"partitions=6,unreachable={'+'.join(map(str, away))}"
+        assert f"Error: Queue {gone!r} cannot be shown. Redis at" in shown.err
+        assert f"without its partitions {', '.join(map(str, away))}" in shown.err
+        one = json.loads(call(["info", "parted", "--json"], tmp_path, environment).end(expect=1).out)
+        assert one["queues"][0]["unreachable"] == away
+        assert 0 < one["queues"][0]["counts"]["ready"] < 30
+    finally:
+        lost.start()
+        cluster.until_ok()
 
 
 @pytest.mark.parametrize("kind", ["sync", "asyncio"])

@@ -12,7 +12,7 @@ import pytest
 
 from leasehold import Leasehold
 from leasehold.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
-from leasehold.core.job import NewJob, Refused, State
+from leasehold.core.job import NewJob, Refused, State, WorkerView
 from leasehold.core.outcome import Failed, Retried
 from leasehold.core.partitions import home_of, place_of
 from leasehold.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
@@ -21,7 +21,7 @@ from leasehold.engines.native.partitions.turns import Turns
 from leasehold.redis.sync import SyncDriver
 from leasehold.testing.server import RedisServer
 from tests.support.engines import NATIVE
-from tests.support.stepping import step, without
+from tests.support.stepping import without
 from tests.support.world import BOOM, World
 
 PARTITIONS = 4
@@ -370,25 +370,43 @@ def test_a_partition_that_redis_refuses_leaves_the_others(world: World) -> None:
 def test_what_is_done_in_a_partition_is_answered_though_the_node_of_the_first_one_is_lost(world: World) -> None:
     world.put("first")
     world.finish(*world.take())
-    run = without(world.key("")[:-1], world.driver)
+    first = [world.engine.prefix("q")]
     id = next(id for id in ids(40) if home_of(id, PARTITIONS) == 2)
-    [answer] = step(world.engine.enqueue([NewJob("q", id, b"p")]), *run)
+    [answer] = world.run(without(first, world.engine.enqueue([NewJob("q", id, b"p")])))
     assert answer.created
-    leased = step(world.engine.lease("w", ["q"], 1), *run)
+    leased = world.run(without(first, world.engine.lease("w", ["q"], 1)))
     assert [lease.record.id for lease in leased.leases] == [id]
-    assert step(world.engine.settle([(leased.leases[0], Retried(BOOM, 0))]), *run) == [True]
+    assert world.run(without(first, world.engine.settle([(leased.leases[0], Retried(BOOM, 0))]))) == [True]
 
 
 def test_a_queue_is_paused_and_cancelled_where_its_nodes_can_be_reached(world: World) -> None:
     world.put(*ids(40))
-    lost = world.key("", "q/1")[:-1]
+    lost = [world.engine.prefix("q/1")]
     for steps in (world.engine.configure("q", paused=True), world.engine.cancel_all("q")):
         with pytest.raises(Unreachable, match="The partitions on other nodes are done"):
-            step(steps, *without(lost, world.driver))
+            world.run(without(lost, steps))
     for partition in range(PARTITIONS):
         settings = world.command("HGET", world.key("settings", place_of("q", partition)), "paused")
         jobs = world.command("HLEN", world.key("jobs", place_of("q", partition)))
         assert (settings, jobs > 0) == ((None, True) if partition == 1 else (b"1", False))
+
+
+def test_a_queue_is_shown_without_the_partitions_on_a_lost_node(world: World) -> None:
+    world.put(*ids(40))
+    world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
+    held = Counter(lease.partition for lease in world.take(8))
+    prefixes = [world.engine.prefix(place_of("q", n)) for n in range(PARTITIONS)]
+    view = world.run(without([prefixes[0], prefixes[2]], world.engine.queue("q")))
+    assert (view.partitions, view.unreachable) == (PARTITIONS, (0, 2))
+    left = sum(home_of(id, PARTITIONS) in (1, 3) for id in ids(40))
+    assert view.counts[State.READY] + view.counts[State.ACTIVE] == left
+    assert view.oldest_ms is not None
+    [worker] = world.run(without([prefixes[2]], world.engine.workers()))
+    assert worker.active == 8 - held[2]
+    with pytest.raises(Unreachable):
+        world.run(without(prefixes, world.engine.queue("q")))
+    with pytest.raises(Unreachable):  # else a change of the number would store a smaller maximum length
+        world.run(without([prefixes[2]], world.engine.settings("q")))
 
 
 def test_progress_and_end_of_a_job_are_published_on_the_channel_of_its_queue(world: World) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from leasehold.core.errors import LeaseholdError, ReplyError, Unreachable
 from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps, Work
@@ -14,9 +13,6 @@ T = TypeVar("T")
 Send: TypeAlias = Callable[[Command | Invoke], Reply]
 Fate: TypeAlias = Callable[[int, Command | Invoke, Send], Reply]
 """Gets the number of the call (from 1), the call, and a way to send it; answers the reply that the operation sees."""
-
-
-_NUMBERS: Final = itertools.count()
 
 
 class Session:
@@ -91,15 +87,15 @@ def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
         steps.close()
 
 
-def without(lost: str, driver: SyncDriver) -> tuple[Session, Send, Fate]:
-    """Runs an operation while the node of one partition is lost: its calls fail."""
-
-    def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
-        key = str(call.keys[0] if isinstance(call, Invoke) else call.args[1])
-        if key.startswith(lost):
-            error = Unreachable("its node did not respond.")
-            error.node = "127.0.0.1:1"
-            raise error
-        return send(call)
-
-    return Session(f"without-{next(_NUMBERS)}"), send_with(driver), fate
+def without(lost: Sequence[str], steps: Steps[T]) -> Steps[T]:
+    """Run an operation on a cluster that has lost the node of these prefixes."""
+    error = Unreachable("The node did not respond.")
+    error.node = "127.0.0.1:1"
+    try:
+        call = next(steps)
+        while True:
+            key = call.keys[0] if isinstance(call, Invoke) else call.args[1] if isinstance(call, Command) else ""
+            call = steps.throw(error) if str(key).startswith(tuple(lost)) else steps.send((yield call))
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer

@@ -45,6 +45,7 @@ def configure(
     if max_length is not None or lane_failure is not None or partitions is not None:
         app.control.configure(queue, max_length=max_length, lane_failure=lane_failure, partitions=partitions)
     view = app.inspect.queue(queue)
-    parts = {"partitions": view.partitions, "repartition": view.repartition and asdict(view.repartition)}
+    change = view.repartition and asdict(view.repartition)
+    parts = {"partitions": view.partitions, "repartition": change, "unreachable": view.unreachable}
     answer(as_json, {"queue": queue, **asdict(view.settings), **parts}, [settings_table(view)])
     note_unknown(app, queue)

@@ -8,10 +8,11 @@ import click
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.completion import queue_names
-from leasehold.cli.errors import Exit, note, tell
+from leasehold.cli.errors import Exit, NotDone, note, tell
 from leasehold.cli.output import jobs, lanes
 from leasehold.cli.output.live import follow
 from leasehold.cli.output.overview import (
+    Overview,
     latency_tables,
     look,
     queue_table,
@@ -39,9 +40,7 @@ from leasehold.core.shape import LaneState
 @click.option("--lane", metavar="NAME", help="Show one lane of QUEUE, and the first jobs that wait in it.")
 @click.option("watched", "--watch", is_flag=True, help="Look again every second, until Ctrl-C.")
 @reaching()
-def info(
-    queue: str | None, listed: str | None, lane: str | None, watched: bool, app: Leasehold, as_json: bool
-) -> Exit | None:
+def info(queue: str | None, listed: str | None, lane: str | None, watched: bool, app: Leasehold, as_json: bool) -> Exit:
     """Show queues and workers, or one queue and its lanes.
 
     \b
@@ -60,8 +59,8 @@ def info(
     columns with two spaces between, one line a row, names as they are (only control characters are escaped), and
     --watch writes them again and again; with --json it writes one document a line.
 
-    Exit status: 0 done; 1 Redis could not be reached, or refused to show a queue; 2 an option or a setting is wrong;
-    130 --watch was ended with Ctrl-C.
+    Exit status: 0 done; 1 Redis could not be reached, also for a part of a queue, or refused to show one; 2 an
+    option or a setting is wrong; 130 --watch was ended with Ctrl-C.
     """
     given = [name for name, value in (("--lanes", listed), ("--lane", lane)) if value is not None]
     if given and queue is None:
@@ -74,14 +73,15 @@ def info(
         follow(app, queue, as_json=as_json)
     if queue is None:
         return _show_all(app, as_json)
+    status = Exit.OK
     if listed is not None:
         _show_lanes(app, queue, LaneState(listed), as_json)
     elif lane is not None:
         _show_lane(app, queue, lane, as_json)
     else:
-        _show_queue(app, queue, as_json)
+        status = _show_queue(app, queue, as_json)
     note_unknown(app, queue)
-    return None
+    return status
 
 
 def _show_all(app: Leasehold, as_json: bool) -> Exit:
@@ -89,20 +89,29 @@ def _show_all(app: Leasehold, as_json: bool) -> Exit:
     answer(as_json, seen.to_json(), seen.tables())
     if seen.left_out:
         note(f"There are {seen.left_out:,} more queues: `leasehold info QUEUE` shows one by its name.")
+    return _status(seen)
+
+
+def _status(seen: Overview) -> Exit:
+    """The exit status, after the errors."""
     for trouble in seen.troubles():
         tell(trouble)
-    return Exit.FAILED if seen.refused else Exit.OK
+    return Exit.FAILED if seen.troubles() else Exit.OK
 
 
-def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
+def _show_queue(app: Leasehold, queue: str, as_json: bool) -> Exit:
     seen, now_ms = look(app, queue), time.time() * limits.SECOND
+    if seen.refused:
+        raise NotDone(seen.troubles()[0])
     view = seen.queues[0]
-    parked = lanes.first_lanes(app, queue, LaneState.PARKED) if view.parked_lanes else ([], False)
-    blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if view.blocked_lanes else ([], False)
+    # A list of lanes needs all partitions.
+    has_parked, has_blocked = (count and not view.unreachable for count in (view.parked_lanes, view.blocked_lanes))
+    parked = lanes.first_lanes(app, queue, LaneState.PARKED) if has_parked else ([], False)
+    blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if has_blocked else ([], False)
     if as_json:
         lanes_json = {"parked": parked[0], "blocked": blocked[0]}
         click.echo(dump({"queues": [view], "latency": seen.latency, **lanes_json, **workers_json(seen.workers)}))
-        return
+        return _status(seen)
     tables = [queue_table([view], now_ms).without("notes"), settings_table(view, with_lanes=True)]
     tables += latency_tables(seen.latency)
     for state, (found, more) in ((LaneState.PARKED, parked), (LaneState.BLOCKED, blocked)):
@@ -112,6 +121,7 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> None:
     if view.newer_layout:
         reason = NewerLayout(queue, view.newer_layout, app.engine.layout)
         note(f"Workers of this release claim nothing from this queue. {reason}")
+    return _status(seen)
 
 
 def _show_lanes(app: Leasehold, queue: str, state: LaneState, as_json: bool) -> None:

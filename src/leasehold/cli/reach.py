@@ -13,12 +13,14 @@ from leasehold.app.app import Leasehold
 from leasehold.cli.errors import UserError, did_you_mean, note
 from leasehold.cli.loader import load
 from leasehold.cli.output.text import dump
+from leasehold.client.connections import Connections
 from leasehold.core import limits
 from leasehold.core.engine import Feature
 from leasehold.core.errors import JobNotFound, RedisError, is_silent
 from leasehold.core.job import JobView
 from leasehold.protocols.registry import DEFAULT, choices, entry_of
 from leasehold.redis.url import Target
+from leasehold.settings import Settings
 
 QUEUES_LOOKED: Final = 1_000
 """Queues in which a job without a queue is searched."""
@@ -78,7 +80,9 @@ def _app_of(target: str | None, given: dict[str, Any]) -> Leasehold:
     # A user waits for the command, so it gives up sooner than a program.
     soon = limits.START_PATIENCE_MS / limits.SECOND
     if target is None:
-        return Leasehold(patience=soon, **given)
+        # And of many queues on a lost node of a cluster it waits for the first only.
+        runner = Connections(Settings.load(patience=soon, **given), limits.START_PATIENCE_MS)
+        return Leasehold(patience=soon, runner=runner, **given)
     if "url" in given:
         Target.parse(given["url"])  # so that an error does not blame the environment or the app
     os.environ.update({f"LEASEHOLD_{name.upper()}": value for name, value in given.items()})

@@ -40,10 +40,15 @@ class Runner(Protocol):
 
 
 class Connections:
-    """Runs steps over drivers that it makes when they are first needed. Safe for threads and several event loops."""
+    """Runs steps over drivers that it makes when they are first needed. Safe for threads and several event loops.
 
-    def __init__(self, settings: Settings) -> None:
+    `node_patience_ms`: how long a call waits for a lost node of a cluster; later calls to it fail at once. None: each
+    call waits for the patience of the settings.
+    """
+
+    def __init__(self, settings: Settings, node_patience_ms: int | None = None) -> None:
         self._settings = settings
+        self._node_patience_ms = node_patience_ms
         self._lock = threading.Lock()
         self._sync: SyncDriver | None = None
         # A weak dictionary would keep closed loops, because each driver references its loop. They are removed below.
@@ -90,8 +95,7 @@ class Connections:
             from leasehold.redis.drivers import blocking_driver
 
             with self._lock:
-                options = driver_options(self._settings)
-                driver = self._sync = self._sync or blocking_driver(self._settings.url, **options)
+                driver = self._sync = self._sync or blocking_driver(self._settings.url, **self._options())
         return driver
 
     def _async_driver(self) -> AsyncDriver:
@@ -106,9 +110,12 @@ class Connections:
             with self._lock:
                 for closed in [other for other in self._async if other.is_closed()]:
                     del self._async[closed]
-                driver = asyncio_driver(self._settings.url, **driver_options(self._settings))
+                driver = asyncio_driver(self._settings.url, **self._options())
                 kept = self._async[loop] = driver, _closes_with_loop(driver)
         return kept[0]
+
+    def _options(self) -> dict[str, Any]:
+        return driver_options(self._settings) | {"node_patience_ms": self._node_patience_ms}
 
 
 def _closes_with_loop(driver: AsyncDriver) -> AsyncGenerator[None]:

@@ -42,9 +42,13 @@ class Inspect:
 
     @blocking
     def queue(self, name: str) -> Steps[QueueView]:
-        """Return a queue: how many jobs are in each state, and how many events of each kind there were."""
+        """Return a queue: how many jobs are in each state, and how many events of each kind there were.
+
+        On a cluster that has lost a node: without the partitions that are `unreachable`. Raises `Unreachable` when
+        that is all of the queue.
+        """
         view = yield from self._client.engine.queue(names.queue_name(name))
-        if not view.counts[State.READY]:
+        if view.oldest_ms is not None or not view.counts[State.READY]:
             return view
         first = yield from self._client.engine.page(name, State.READY, limit=1)
         return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)

@@ -169,7 +169,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A queue from which Redis refused the claim or the read, and why. `partition`: if only one of it was refused."""
+    """A queue from which Redis refused the claim, and why. `partition`: if only one of it was refused."""
 
     queue: str
     reason: str
@@ -285,7 +285,8 @@ class QueueView:
     alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has written it; workers of
     this release claim nothing from it. `oldest_ms`: when the job that is next was enqueued; None: none waits, or the
     format has no such time. `partitions`: see `app.queue_options`; 1: none.
-    `repartition`: a change of their number that is under way.
+    `repartition`: a change of their number that is under way. `unreachable`: the partitions whose node of a cluster is
+    lost; all other numbers, and `settings.max_length`, are without them.
     """
 
     name: str
@@ -301,11 +302,12 @@ class QueueView:
     oldest_ms: int | None = None
     partitions: int = 1
     repartition: Repartition | None = None
+    unreachable: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker as it last described itself, and how many jobs it holds.
+    """A worker as it last described itself, and how many jobs it holds, without those on a lost node of a cluster.
 
     `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
     to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from leasehold.app.app import Leasehold
 from leasehold.cli.output.tables import Table
 from leasehold.cli.output.text import ago, took
 from leasehold.core import limits
-from leasehold.core.errors import RedisError, is_silent
-from leasehold.core.job import QueueView, Refused, State, WorkerView
+from leasehold.core.errors import RedisError, Unreachable, is_silent
+from leasehold.core.job import QueueView, State, WorkerView
 from leasehold.core.latency import Latency, Percentiles, latency_of
 from leasehold.core.shape import LaneFailure
 
@@ -30,16 +30,17 @@ _SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "reser
 class Overview:
     """Queues and workers at one moment.
 
-    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show.
+    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show, or whose node of a
+    cluster is lost.
     """
 
     queues: tuple[QueueView, ...]
     workers: tuple[WorkerView, ...]
     left_out: int = 0
-    refused: tuple[Refused, ...] = ()
+    refused: Mapping[str, RedisError] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        refused = [{"queue": one.queue, "error": one.reason} for one in self.refused]
+        refused = [{"queue": name, "error": str(error)} for name, error in self.refused.items()]
         return {"queues": self.queues, "latency": self.latency, **workers_json(self.workers), "refused": refused}
 
     @property
@@ -50,12 +51,18 @@ class Overview:
         return {name: latency for name, latency in found.items() if latency.run is not None}
 
     def troubles(self) -> list[str]:
-        return [f"Queue {one.queue!r} cannot be shown. {one.reason}" for one in self.refused]
+        refused = [f"Queue {name!r} cannot be shown. {error}" for name, error in self.refused.items()]
+        return refused + [
+            f"Queue {view.name!r} is shown without its partitions {', '.join(map(str, view.unreachable))}: "
+            "their nodes cannot be reached."
+            for view in self.queues
+            if view.unreachable
+        ]
 
     def tables(self) -> list[Table]:
         now_ms = time.time() * limits.SECOND
         return [
-            queue_table(self.queues, now_ms),
+            queue_table(self.queues, now_ms, self.refused),
             *latency_tables(self.latency),
             worker_table(self.workers, now_ms),
         ]
@@ -65,10 +72,10 @@ def look(app: Leasehold, queue: str | None) -> Overview:
     """Read all queues and workers, or one queue and the workers that serve it."""
     workers = sorted(app.inspect.workers(), key=lambda view: view.id)
     if queue is not None:
-        return Overview((app.inspect.queue(queue),), tuple(one for one in workers if queue in one.queues))
-    names = sorted(app.inspect.queues())
+        workers = [one for one in workers if queue in one.queues]
+    names = sorted(app.inspect.queues()) if queue is None else [queue]
     queues: list[QueueView] = []
-    refused: list[Refused] = []
+    refused: dict[str, RedisError] = {}
     for name in names[:QUEUES_SHOWN]:
         try:
             queues.append(app.inspect.queue(name))
@@ -76,8 +83,8 @@ def look(app: Leasehold, queue: str | None) -> Overview:
             if is_silent(error):
                 raise
             # As when another program has a key of this queue: show the others
-            refused.append(Refused(name, str(error)))
-    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), tuple(refused))
+            refused[name] = error
+    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused)
 
 
 def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
@@ -85,8 +92,11 @@ def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
     return {"workers": [{key: value for key, value in asdict(one).items() if key != "times"} for one in workers]}
 
 
-def queue_table(queues: Sequence[QueueView], now_ms: float) -> Table:
-    """Count the jobs of each queue by state, with the age of the one that is next, and notes on what is unusual."""
+def queue_table(queues: Sequence[QueueView], now_ms: float, refused: Mapping[str, RedisError] | None = None) -> Table:
+    """Count the jobs of each queue by state, with the age of the one that is next, and notes on what is unusual.
+
+    `refused`: the queues that cannot be shown.
+    """
     states = [state.value for state in State]
     rows = tuple(
         {
@@ -96,6 +106,11 @@ def queue_table(queues: Sequence[QueueView], now_ms: float) -> Table:
             "notes": _notes(view),
         }
         for view in queues
+    )
+    unknown = dict.fromkeys(states, "?") | {"oldest": ""}
+    rows += tuple(
+        {"queue": name, **unknown, "notes": "unreachable" if isinstance(error, Unreachable) else "refused"}
+        for name, error in (refused or {}).items()
     )
     table = Table("Queues", rows, [*states, "oldest"], "No queues: nothing was enqueued lately.", lists=["notes"])
     # `ready` stays, so that an empty queue shows that it is empty.
@@ -133,6 +148,8 @@ def settings_table(view: QueueView, *, with_lanes: bool = False) -> Table:
         row |= {} if change.left is None else {"to_move": f"{change.left:,}"}
     elif view.partitions > 1:
         row["partitions"] = str(view.partitions)
+    if view.unreachable:
+        row["unreachable"] = ",".join(map(str, view.unreachable))
     if with_lanes:
         row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
         if view.suspects:
@@ -177,6 +194,7 @@ def _notes(view: QueueView) -> str:
     values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
     if view.partitions > 1:
         values["partitions"] = view.partitions
+    values["unreachable"] = "+".join(map(str, view.unreachable))
     if settings.lane_failure is not LaneFailure.SKIP:
         values["lane_failure"] = settings.lane_failure
     return ",".join([*["paused"] * settings.paused, *(f"{name}={value}" for name, value in values.items() if value)])

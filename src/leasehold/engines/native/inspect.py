@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, invalid
+from leasehold.core.errors import InvalidArgument, Unreachable, invalid, is_silent
 from leasehold.core.job import JobView, Page, QueueView, State, WorkerView
 from leasehold.core.rates import LimitPage, LimitView, SharePage
 from leasehold.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
@@ -90,8 +90,13 @@ class NativeInspector(Scripted):
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
 
     def _holders(self, queue: str) -> Steps[dict[str, int]]:
-        """The workers that hold jobs of a queue, and how many."""
-        pairs = yield from self._ask("holders", queue)
+        """The workers that hold jobs of a queue, and how many. None while its node is lost: that hides no worker."""
+        try:
+            pairs = yield from self._ask("holders", queue)
+        except Unreachable as error:
+            if is_silent(error):
+                raise
+            return {}
         return {as_text(name): held for name, held in zip(pairs[::2], pairs[1::2], strict=True)}
 
     def limit(self, name: str) -> Steps[LimitView]:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from leasehold.core import limits, names
 from leasehold.core.errors import InvalidArgument, ReplyError, Unreachable, UnsupportedFeature, invalid, is_silent
-from leasehold.core.job import JobView, NewJob, Page, QueueView, State
+from leasehold.core.job import JobView, NewJob, Page, QueueView, Repartition, State
 from leasehold.core.partitions import PartitionMap, place_of, share_of, split_place
 from leasehold.core.schedule import ScheduleSpec, Tick, Ticked
 from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, LanePage, LaneState, LaneView, QueueSettings
@@ -91,21 +91,41 @@ class PartitionedInspector(Controlled):
     # -------------------------------------------------------------------------------------------------------- looking
 
     def queue(self, name: str) -> Steps[QueueView]:
+        return (yield from self._all_of_queue(name, skips_lost=True))
+
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        return (yield from self._all_of_queue(queue)).settings
+
+    def _all_of_queue(self, name: str, *, skips_lost: bool = False) -> Steps[QueueView]:
+        """All partitions as one queue. `skips_lost`: without those on lost nodes, if the settings can be read."""
         map = yield from self.maps.of(split_place(name)[0])
         if map.version:
             map = yield from self.maps.ask(split_place(name)[0])
         if map.places == 1 or split_place(name)[1]:
             return (yield from self._one_queue(name))
-        views: list[QueueView] = []
+        views: dict[int, QueueView] = {}
+        lost: dict[int, Unreachable] = {}
         for partition in range(map.places):
-            place = place_of(name, partition)
-            view = yield from self._one_queue(place)
-            if view.counts[State.READY]:
-                first = yield from super().page(place, State.READY, limit=1)
-                view = replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
-            views.append(view)
-        together = _together(name, views, map.number)
-        return replace(together, repartition=(yield from self.changes.view(name, map))) if map.before else together
+            try:
+                views[partition] = yield from self._one_partition(place_of(name, partition))
+            except Unreachable as error:
+                if not skips_lost or is_silent(error):
+                    raise
+                lost[partition] = error
+        if min(views, default=map.number) >= map.number:
+            raise lost[0]
+        together = replace(_together(name, views, map.number), unreachable=tuple(lost))
+        if not map.before:
+            return together
+        change = Repartition(map.before, map.number, None) if lost else (yield from self.changes.view(name, map))
+        return replace(together, repartition=change)
+
+    def _one_partition(self, place: str) -> Steps[QueueView]:
+        view = yield from self._one_queue(place)
+        if not view.counts[State.READY]:
+            return view
+        first = yield from super().page(place, State.READY, limit=1)
+        return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         look = super().job
@@ -127,7 +147,7 @@ class PartitionedInspector(Controlled):
             home = yield from self._home_of_lane(queue, lane)
             return _page_of_queue((yield from super().page(home, state, offset, limit, lane, after)))
         number, cursor = _read_cursor(after, len(places))
-        total = (yield from self.queue(queue)).counts[state]
+        total = (yield from self._all_of_queue(queue)).counts[state]
         while True:
             skip = min(offset, limits.PAGE_OFFSET_MAX)
             page = yield from super().page(places[number], state, skip, limit, None, cursor)
@@ -344,7 +364,8 @@ def _where_reached(of_partitions: Sequence[Steps[None]]) -> Steps[None]:
         raise lost
 
 
-def _together(name: str, views: list[QueueView], partitions: int) -> QueueView:
+def _together(name: str, by_partition: dict[int, QueueView], partitions: int) -> QueueView:
+    views = by_partition.values()
     counts, totals = Counter[State](), Counter[str]()
     for view in views:
         counts.update(view.counts)
@@ -354,7 +375,7 @@ def _together(name: str, views: list[QueueView], partitions: int) -> QueueView:
         name,
         {state: counts[state] for state in State},
         dict(sorted(totals.items())),
-        _settings([view.settings for view in views[:partitions]]),
+        _settings([view.settings for partition, view in by_partition.items() if partition < partitions]),
         parked_lanes=sum(view.parked_lanes for view in views),
         blocked_lanes=sum(view.blocked_lanes for view in views),
         suspects=sum(view.suspects for view in views),
