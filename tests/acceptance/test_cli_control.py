@@ -261,7 +261,7 @@ def test_configure(app, run):
         app.queue("emails").enqueue(b"x")
     # Without options it shows; what is not named stays as it is.
     expected = {"queue": "emails", "paused": False, "max_length": 2, "lane_failure": "block"}
-    expected |= {"partitions": 1, "repartition": None}
+    expected |= {"partitions": 1, "repartition": None, "unreachable": []}
     assert json.loads(run("configure", "emails", "--json")[0]) == expected
     assert json.loads(run("configure", "emails", "--lane-failure", "skip", "--json")[0]) == {
         **expected,

@@ -123,13 +123,14 @@ def test_a_result_arrives_when_the_node_of_its_subscription_dies(cluster: Cluste
 
 
 def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.flush()
     shared = cluster.owner("{leasehold}")
     lost, other = (node for node in cluster.nodes if node is not shared)
-    gone, kept = cluster.queue_on(lost, start="gone"), cluster.queue_on(other, start="kept")
+    gone, also, kept = (cluster.queue_on(node, start=n) for node, n in ((lost, "a"), (lost, "b"), (other, "kept")))
     environment = {"LEASEHOLD_URL": cluster.url}
     with Leasehold(cluster.url) as app:
         app.queue_options("parted", partitions=6)
-        for name in (gone, kept):
+        for name in (gone, also, kept):
             app.queue(name).enqueue(b"1")
         app.queue("parted").enqueue_many([b"1"] * 30)
         places = [place_of("parted", n) for n in range(6)]
@@ -143,8 +144,8 @@ def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Pa
         assert rows[gone][-1] == "unreachable"
         assert rows[kept][2] == "1"
         assert rows["parted"][-1] == f"partitions=6,unreachable={'+'.join(map(str, away))}"
-        assert f"Error: Queue {gone!r} cannot be shown. Redis at" in shown.err
-        assert f"without its partitions {', '.join(map(str, away))}" in shown.err
+        assert f"Error: Queues {gone!r}, {also!r} cannot be shown. Redis at" in shown.err
+        assert shown.err.strip().endswith(f"whose nodes cannot be reached: {', '.join(map(str, away))}.")
         one = json.loads(call(["info", "parted", "--json"], tmp_path, environment).end(expect=1).out)
         assert one["queues"][0]["unreachable"] == away
         assert 0 < one["queues"][0]["counts"]["ready"] < 30

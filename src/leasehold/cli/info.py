@@ -104,10 +104,9 @@ def _show_queue(app: Leasehold, queue: str, as_json: bool) -> Exit:
     if seen.refused:
         raise NotDone(seen.troubles()[0])
     view = seen.queues[0]
-    # A list of lanes needs all partitions.
-    has_parked, has_blocked = (count and not view.unreachable for count in (view.parked_lanes, view.blocked_lanes))
-    parked = lanes.first_lanes(app, queue, LaneState.PARKED) if has_parked else ([], False)
-    blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if has_blocked else ([], False)
+    is_whole = not view.unreachable  # a list of lanes needs all partitions
+    parked = lanes.first_lanes(app, queue, LaneState.PARKED) if view.parked_lanes and is_whole else ([], False)
+    blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if view.blocked_lanes and is_whole else ([], False)
     if as_json:
         lanes_json = {"parked": parked[0], "blocked": blocked[0]}
         click.echo(dump({"queues": [view], "latency": seen.latency, **lanes_json, **workers_json(seen.workers)}))

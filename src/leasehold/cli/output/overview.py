@@ -51,10 +51,17 @@ class Overview:
         return {name: latency for name, latency in found.items() if latency.run is not None}
 
     def troubles(self) -> list[str]:
-        refused = [f"Queue {name!r} cannot be shown. {error}" for name, error in self.refused.items()]
+        """Return what is not shown, and why: queues with the same reason, as those of a lost node, in one text."""
+        by_reason: dict[str, list[str]] = {}
+        for name, error in self.refused.items():
+            by_reason.setdefault(str(error), []).append(repr(name))
+        refused = [
+            f"Queue{'s' * (len(names) > 1)} {', '.join(names)} cannot be shown. {why}"
+            for why, names in by_reason.items()
+        ]
         return refused + [
-            f"Queue {view.name!r} is shown without its partitions {', '.join(map(str, view.unreachable))}: "
-            "their nodes cannot be reached."
+            f"Queue {view.name!r} is shown without these partitions, whose nodes cannot be reached: "
+            f"{', '.join(map(str, view.unreachable))}."
             for view in self.queues
             if view.unreachable
         ]
