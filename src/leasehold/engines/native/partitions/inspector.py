@@ -19,6 +19,7 @@ from leasehold.core.steps import Steps
 from leasehold.engines.native.inspect import read_settings
 from leasehold.engines.native.partitions.changes import Controlled, PartitionChanges
 from leasehold.engines.native.partitions.maps import MAP_TRIES, PartitionMaps
+from leasehold.engines.native.partitions.views import of_queue, page_of_queue, settings_of, together
 from leasehold.engines.native.wire import MOVES, NOT_PARTED
 
 T = TypeVar("T")
@@ -114,11 +115,11 @@ class PartitionedInspector(Controlled):
                 lost[partition] = error
         if min(views, default=map.number) >= map.number:
             raise lost[0]
-        together = replace(_together(name, views, map.number), unreachable=tuple(lost))
+        view = replace(together(name, views, map.number), unreachable=tuple(lost))
         if not map.before:
-            return together
+            return view
         change = Repartition(map.before, map.number, None) if lost else (yield from self.changes.view(name, map))
-        return replace(together, repartition=change)
+        return replace(view, repartition=change)
 
     def _one_partition(self, place: str) -> Steps[QueueView]:
         view = yield from self._one_queue(place)
@@ -129,7 +130,7 @@ class PartitionedInspector(Controlled):
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         look = super().job
-        return _of_queue((yield from self._first(queue, id, lambda place: look(place, id), None)))
+        return of_queue((yield from self._first(queue, id, lambda place: look(place, id), None)))
 
     def page(
         self,
@@ -145,7 +146,7 @@ class PartitionedInspector(Controlled):
             return (yield from super().page(queue, state, offset, limit, lane, after))
         if lane is not None:
             home = yield from self._home_of_lane(queue, lane)
-            return _page_of_queue((yield from super().page(home, state, offset, limit, lane, after)))
+            return page_of_queue((yield from super().page(home, state, offset, limit, lane, after)))
         number, cursor = _read_cursor(after, len(places))
         total = (yield from self._all_of_queue(queue)).counts[state]
         while True:
@@ -158,7 +159,7 @@ class PartitionedInspector(Controlled):
                 return Page((), total)
         following = (number, page.next) if page.next is not None else (number + 1, "")
         end = None if following[0] == len(places) else f"{following[0]}{_CURSOR}{following[1] or ''}"
-        return replace(_page_of_queue(page), total=total, next=end)
+        return replace(page_of_queue(page), total=total, next=end)
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         idle: list[LaneView] = []
@@ -288,7 +289,7 @@ class PartitionedInspector(Controlled):
             known, map = map, (yield from self.maps.of(queue))
             if map.version == known.version:
                 break  # else the queue has partitions that this process did not know
-        return _settings([read_settings(values[partition]) for partition in range(map.number)])
+        return settings_of([read_settings(values[partition]) for partition in range(map.number)])
 
     def repartition(self, queue: str, partitions: int) -> Steps[None]:
         yield from self.changes.begin(queue, partitions)
@@ -362,43 +363,6 @@ def _where_reached(of_partitions: Sequence[Steps[None]]) -> Steps[None]:
     if lost is not None:
         lost.args = (f"{lost} The partitions on other nodes are done.",)
         raise lost
-
-
-def _together(name: str, by_partition: dict[int, QueueView], partitions: int) -> QueueView:
-    views = by_partition.values()
-    counts, totals = Counter[State](), Counter[str]()
-    for view in views:
-        counts.update(view.counts)
-        totals.update(view.totals)
-    newer = [view.newer_layout for view in views if view.newer_layout is not None]
-    return QueueView(
-        name,
-        {state: counts[state] for state in State},
-        dict(sorted(totals.items())),
-        _settings([view.settings for partition, view in by_partition.items() if partition < partitions]),
-        parked_lanes=sum(view.parked_lanes for view in views),
-        blocked_lanes=sum(view.blocked_lanes for view in views),
-        suspects=sum(view.suspects for view in views),
-        limited=sum(view.limited for view in views),
-        reserved=next((view.reserved for view in views if view.reserved), None),
-        newer_layout=max(newer, default=None),
-        oldest_ms=min((view.oldest_ms for view in views if view.oldest_ms is not None), default=None),
-        partitions=partitions,
-    )
-
-
-def _settings(settings: list[QueueSettings]) -> QueueSettings:
-    """Each partition has its share of the maximum length. The queue is paused when all of them are."""
-    most = sum(one.max_length for one in settings)
-    return replace(settings[0], max_length=most, paused=all(one.paused for one in settings))
-
-
-def _of_queue(view: JobView | None) -> JobView | None:
-    return view if view is None or not split_place(view.queue)[1] else replace(view, queue=split_place(view.queue)[0])
-
-
-def _page_of_queue(page: Page) -> Page:
-    return replace(page, jobs=tuple(replace(job, queue=split_place(job.queue)[0]) for job in page.jobs))
 
 
 def _read_cursor(after: str | None, partitions: int) -> tuple[int, str | None]:
