@@ -71,3 +71,8 @@ def test_a_screen_has_room_for_both_tables(queues, workers, shown):
     first, second = _cut(tables, 17)
     assert (len(first.rows), len(second.rows)) == shown
     assert first.below == ("" if shown[0] == queues else f"... and {queues - shown[0]} more")
+
+
+def test_a_table_between_the_two_stays_whole():
+    tables = [Table("", tuple({"name": str(n)} for n in range(count))) for count in (50, 4, 50)]
+    assert [len(table.rows) for table in _cut(tables, 17)] == [6, 4, 4]

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
@@ -149,6 +151,34 @@ def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Pa
         one = json.loads(call(["info", "parted", "--json"], tmp_path, environment).end(expect=1).out)
         assert one["queues"][0]["unreachable"] == away
         assert 0 < one["queues"][0]["counts"]["ready"] < 30
+    finally:
+        lost.start()
+        cluster.until_ok()
+
+
+def test_a_worker_starts_and_a_check_ends_while_a_node_is_lost(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.flush()
+    lost = next(node for node in cluster.nodes if node is not cluster.owner("{leasehold}"))
+    kept = cluster.queue_on(cluster.owner("{leasehold}"), start="kept")
+    (tmp_path / "kept.py").write_text(
+        f"from leasehold import Job, Leasehold\napp = Leasehold()\n\n@app.handler({kept!r})\n"
+        "def run(job: Job) -> None: print(job.payload)\n"
+    )
+    environment = {"LEASEHOLD_URL": cluster.url, "PYTHONPATH": str(tmp_path)}
+    with Leasehold(cluster.url) as app:
+        app.queue(kept).enqueue(b"1")
+    lost.kill()
+    try:
+        checked = call(["check"], tmp_path, environment).end()
+        assert re.search(r"warning +nodes +The node \S+ does not respond", checked.out)
+        command = [sys.executable, "-u", "-m", "leasehold", "worker", "kept:app"]
+        with subprocess.Popen(
+            command, env=os.environ | environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ) as worker:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "b'1'\n"
+            worker.terminate()
+            assert worker.wait(60) == 0
     finally:
         lost.start()
         cluster.until_ok()

@@ -33,6 +33,7 @@ SERVERS_NAMED: Final = 3
 EVICTION: Final = "eviction"
 WRITES: Final = "writes"
 COMMANDS: Final = "commands"
+NODES: Final = "nodes"
 _OTHER_SERVER: Final = "Workers need Redis or Valkey itself, or a proxy that runs EVALSHA, EVAL and blocking commands."
 
 
@@ -151,13 +152,21 @@ def _usable(rights: Rights) -> Steps[list[Finding]]:
     return found
 
 
-def combined(servers: Sequence[tuple[str, Inspection]]) -> Inspection:
-    """Return the findings of all servers, by their addresses: each once if all have it, else with the addresses."""
+def combined(servers: Sequence[tuple[str, Inspection | Unreachable]]) -> Inspection:
+    """Return the findings of all servers, by their addresses: each once if all have it, else with the addresses.
+
+    A node of a cluster that is lost is a warning: the queues of the others work.
+    """
     by_name: dict[str, dict[Finding, list[str]]] = {}
+    lost: list[Finding] = []
     for address, inspection in servers:
+        if isinstance(inspection, Unreachable):
+            found = f"The node {address} does not respond: its queues wait, the others work."
+            lost.append(Finding(NODES, Level.WARNING, found, "Start it again, and give each master a replica."))
+            continue
         for one in inspection.findings:
             by_name.setdefault(one.name, {}).setdefault(one, []).append(address)
-    return Inspection(tuple(one for same in by_name.values() for one in _by_server(same)))
+    return Inspection((*lost, *(one for same in by_name.values() for one in _by_server(same))))
 
 
 def _by_server(same: dict[Finding, list[str]]) -> Iterator[Finding]:

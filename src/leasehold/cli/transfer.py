@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from leasehold.app.app import Leasehold
 from leasehold.app.preflight import combined, fields_of, inspect_server, inspect_use
@@ -17,12 +17,14 @@ from leasehold.cli.output.text import jobs_text
 from leasehold.client.connections import Connections
 from leasehold.client.transfer import RECORDS, WAITING, Side, Transfer, Transferred
 from leasehold.core import limits, names
-from leasehold.core.errors import AccessDenied, QueueFull, ReplyError
+from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable
 from leasehold.core.job import State
 from leasehold.core.steps import Command, Steps
 from leasehold.core.text import masked
 from leasehold.protocols.registry import ENTRIES, entry_of, rights_of
 from leasehold.redis.url import Target, is_cluster
+
+T = TypeVar("T")
 
 MOST_WAIT_S: Final = 7 * limits.DAY // limits.SECOND
 ROUND_S: Final = 1.0
@@ -78,18 +80,28 @@ def _queues(queues: list[str]) -> str:
     return f"queue {queues[0]!r}" if len(queues) == 1 else f"{len(queues):,} queues"
 
 
+def _of_all(answers: list[tuple[str, T | Unreachable]]) -> list[tuple[str, T]]:
+    """The answers. Raises `Unreachable` if a node is lost."""
+    found: list[tuple[str, T]] = []
+    for address, one in answers:
+        if isinstance(one, Unreachable):
+            raise one
+        found.append((address, one))
+    return found
+
+
 def _check_both(
     app: Leasehold, here: Connections, target: Leasehold, there: Connections, pairs: list[tuple[str, str]]
 ) -> None:
     """Raise `NotDone` before anything has changed if one side cannot do its part."""
     clustered = is_cluster(target.settings.url)
-    found = combined(there.run_on_each(lambda: inspect_server(clustered)))
+    found = combined(_of_all(there.run_on_each(lambda: inspect_server(clustered))))
     more = there.run(inspect_use(rights_of(target.engine))) if found.is_usable else ()
     problems = [*found.errors, *(str(one) for one in more if one.level.value == "error")]
     missing = here.run(rights_of(app.engine).missing())
     if missing:
         problems.append(f"The user at the source lacks rights: {' '.join(missing)}.")
-    ours, theirs = (dict(one.run_on_each(_memory)) for one in (here, there))
+    ours, theirs = (dict(_of_all(one.run_on_each(_memory))) for one in (here, there))
     same = _ids(ours) & _ids(theirs) and Target.parse(app.settings.url).db == Target.parse(target.settings.url).db
     for queue, to in pairs:
         if same and app.engine.prefix(queue) == target.engine.prefix(to):

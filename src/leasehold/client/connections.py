@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, supp
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from leasehold.core import limits
+from leasehold.core.errors import Unreachable
 from leasehold.core.steps import Steps
 from leasehold.settings import DEFAULT_URL, Settings
 
@@ -60,8 +61,9 @@ class Connections:
     async def arun(self, steps: Steps[T]) -> T:
         return await self._async_driver().run(steps)
 
-    def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
-        """Run an operation on each server that has keys. The answers, each with the address of its server."""
+    def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
+        """Run an operation on each server that has keys. The answers, each with the address of its server; an error
+        for one that is lost while others respond."""
         return self._driver().run_on_each(make)
 
     def subscribe(self, channel: str) -> AbstractContextManager[Any]:

@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from leasehold.core.errors import InvalidArgument
+from leasehold.core.errors import InvalidArgument, Unreachable
 from leasehold.core.steps import Steps, Watcher, Work
 from leasehold.redis.attempt import Retrying
 from leasehold.redis.pipeline import AsyncLink
@@ -60,8 +60,9 @@ class AsyncDriver(Retrying[AsyncLink]):
         self._check_home()
         return await self._run(steps)
 
-    async def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
-        """Run an operation on each server that has keys. The answers, each with the address of its server."""
+    async def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
+        """Run an operation on each server that has keys. The answers, each with the address of its server; an error
+        for one that is lost while others respond."""
         self._check_home()
         return await self._run_on_each(make)
 

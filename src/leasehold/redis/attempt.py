@@ -125,7 +125,7 @@ class Retrying(Generic[L]):
             if session is not None:
                 self._sessions.give(session)
 
-    async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
+    async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
         """Run an operation on each server that has keys: one, if it is no cluster."""
         return [("", await self._run(make()))]
 

@@ -20,7 +20,7 @@ import redis.exceptions as client
 
 from leasehold.core import limits
 from leasehold.core.backoff import RetryBudget
-from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable
+from leasehold.core.errors import InvalidArgument, LeaseholdError, Unreachable, is_silent
 from leasehold.core.steps import Command, Invoke, Reply, Steps, WaitLost, Work
 from leasehold.redis import replies
 from leasehold.redis.aio import AsyncDriver
@@ -76,16 +76,26 @@ class Routing(Retrying[L]):
             self._node_options["connect_timeout_ms"] = min(connect_ms, max(node_patience_ms, ASK_MS))
         self._nodes: dict[Address, Node] = {}
 
-    async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
+    async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
         budget, began = RetryBudget(self._patience, self._random), time.monotonic()
+        found: dict[Address, T | Unreachable] = {}
+        asked: Address | None = None
         while True:
             try:
                 await self._read_map()
                 masters = self._topology.masters
-                return [(shown(address), await self._node(address).perform(make())) for address in masters]
+                for asked in masters:
+                    if asked not in found:
+                        found[asked] = await self._node(asked).perform(make())
+                return [(shown(address), found[address]) for address in masters]
             except NodeFailed as failure:
                 self._topology.is_stale = True
-                await self._pause_for(budget, failure, None, began)
+                try:
+                    await self._pause_for(budget, failure, None, began)
+                except Unreachable as error:
+                    if asked is None or is_silent(error):
+                        raise
+                    found[asked] = _unreachable(self._target, asked, self._patience, failure)
 
     async def _call(self, call: Command | Invoke | Work) -> Reply:
         self._check_open()

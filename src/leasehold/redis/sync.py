@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from leasehold.core.errors import Unreachable
 from leasehold.core.steps import Steps, finish
 from leasehold.redis.attempt import Retrying
 from leasehold.redis.link import BlockingLink
@@ -49,8 +50,9 @@ class SyncDriver(Retrying[BlockingLink]):
             self._start_afresh()
         return finish(self._run(steps))
 
-    def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T]]:
-        """Run an operation on each server that has keys. The answers, each with the address of its server.
+    def run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
+        """Run an operation on each server that has keys. The answers, each with the address of its server; an error
+        for one that is lost while others respond.
 
         driver.run_on_each(lambda: inspection(...))
         """

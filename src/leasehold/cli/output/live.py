@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 REFRESH_MS: Final = 1 * limits.SECOND
 """How often `leasehold info --watch` refreshes."""
 
+_BETWEEN = 3
+"""Lines of a further table that are no rows."""
 _BESIDE = 8
 """Lines of the screen that are no rows: the clock, an error, two titles with their heads, the number of other rows."""
 
@@ -81,8 +83,8 @@ def _picture(console: Console, seen: Overview, trouble: str) -> Group:
 
 
 def _cut(tables: list[Table], rows: int) -> list[Table]:
-    """Cut the tables to the rows of the screen. The first gets up to two thirds of them if it needs them."""
-    queues, workers = tables
-    spare = max(rows, 3)
+    """Cut the first and the last table to the rows of the screen. The first gets up to two thirds if it needs them."""
+    queues, *between, workers = tables
+    spare = max(rows - sum(_BETWEEN + len(table.rows) for table in between), 3)
     first = queues.first(max(spare - len(workers.rows), 2 * spare // 3))
-    return [first, workers.first(max(spare - len(first.rows), 1))]
+    return [first, *between, workers.first(max(spare - len(first.rows), 1))]
