@@ -8,6 +8,7 @@ import pytest
 
 from leasehold.core.errors import ReplyError, Unreachable
 from leasehold.core.job import NewJob, State
+from leasehold.core.outcome import Completed
 from leasehold.core.partitions import PartitionMap, home_of, place_of
 from leasehold.core.shape import Shape
 from leasehold.core.waiting import Lead, Wake
@@ -156,3 +157,27 @@ def test_a_change_that_a_lost_node_could_not_note_is_not_begun(world: World) -> 
         one.run(without([one.engine.prefix("q/3")], one.engine.repartition("q", 4)))
     assert one.command("HGET", one.key("settings"), "map") is None
     assert map_of(other(world)) == PartitionMap(1, 0)
+
+
+def test_a_partition_that_comes_back_has_no_share_of_an_earlier_maximum_length(world: World) -> None:
+    maps, engine = other(world).engine.maps, other(world).engine
+    parted(world, 1)
+    world.run(maps.complete("q", PartitionMap(4, 2, before=1, max_length=8)))
+    for map in (PartitionMap(4, 2), PartitionMap(2, 3, before=4, max_length=8), PartitionMap(2, 3)):
+        world.run(maps.complete("q", map))
+    world.run(engine.configure("q", max_length=0))
+    world.run(maps.complete("q", PartitionMap(4, 4, before=2)))
+    found = [world.command("HGET", world.key("settings", place_of("q", n)), "max_length") for n in range(4)]
+    assert found == [None] * 4
+
+
+def test_a_worker_continues_by_the_map_that_it_knows_while_a_lost_node_cannot_note_the_new_one(world: World) -> None:
+    worker = parted(world, 2)
+    stop_after(1, other(world).engine.maps.complete("q", PartitionMap(4, 2, before=2)), world.driver)
+    lost = [world.engine.prefix("q/3")]
+    world.run(without(lost, worker.engine.heartbeat("w", ["q"], [])))
+    leased = world.run(without(lost, worker.engine.lease("w", ["q"], 1)))
+    assert [lease.record.id for lease in leased.leases] == ["first"]
+    assert world.run(without(lost, worker.engine.settle([(leased.leases[0], Completed(b"", 0))]))) == [True]
+    with pytest.raises(Unreachable):
+        worker.run(without(lost, worker.engine.enqueue([NewJob("q", "x", b"p", shape=Shape(lane="a"))])))

@@ -95,7 +95,14 @@ def without(lost: Sequence[str], steps: Steps[T]) -> Steps[T]:
         call = next(steps)
         while True:
             key = call.keys[0] if isinstance(call, Invoke) else call.args[1] if isinstance(call, Command) else ""
-            call = steps.throw(error) if str(key).startswith(tuple(lost)) else steps.send((yield call))
+            try:
+                if str(key).startswith(tuple(lost)):
+                    raise error
+                reply = yield call
+            except LeaseholdError as refusal:
+                call = steps.throw(refusal)
+            else:
+                call = steps.send(reply)
     except StopIteration as stop:
         answer: T = stop.value
         return answer

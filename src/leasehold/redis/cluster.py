@@ -79,8 +79,8 @@ class Routing(Retrying[L]):
     async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
         budget, began = RetryBudget(self._patience, self._random), time.monotonic()
         found: dict[Address, T | Unreachable] = {}
-        asked: Address | None = None
         while True:
+            asked: Address | None = None
             try:
                 await self._read_map()
                 masters = self._topology.masters
@@ -91,11 +91,11 @@ class Routing(Retrying[L]):
             except NodeFailed as failure:
                 self._topology.is_stale = True
                 try:
-                    await self._pause_for(budget, failure, None, began)
+                    await self._pause_for(budget, failure, None, began, asked)
                 except Unreachable as error:
                     if asked is None or is_silent(error):
                         raise
-                    found[asked] = _unreachable(self._target, asked, self._patience, failure)
+                    found[asked] = error
 
     async def _call(self, call: Command | Invoke | Work) -> Reply:
         self._check_open()
@@ -209,10 +209,17 @@ class Routing(Retrying[L]):
             self._availability.back()
 
     async def _pause_for(
-        self, budget: RetryBudget, failure: NodeFailed | Redirected, slot: int | None, began: float
+        self,
+        budget: RetryBudget,
+        failure: NodeFailed | Redirected,
+        slot: int | None,
+        began: float,
+        asked: Address | None = None,
     ) -> None:
-        """Pause before the next attempt. Raises `Unreachable` when the call's time is over."""
-        now, lost, address = time.monotonic(), self._topology.lost_for(slot), self._topology.owner(slot)
+        """Pause before the next attempt. Raises `Unreachable` when the call's time is over. `asked`: the node that was
+        asked, if not for the sake of a slot."""
+        now, address = time.monotonic(), asked or self._topology.owner(slot)
+        lost = self._topology.lost.get(asked) if asked else self._topology.lost_for(slot)
         others_reply = max(self._topology.read_at, self.liveness) > (began if lost is None else lost.since)
         most_s = self._patience if self._node_patience is None or not others_reply else self._node_patience
         pause_s = budget.failed(now)

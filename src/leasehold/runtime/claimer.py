@@ -189,6 +189,8 @@ class Claimer:
             self._suspects.claimed(Leased())
             self._release(leased.leases)
             return Leased(leased.leases)
+        if lead is not None and leased.leases:
+            self._intake.keep_all()  # before any of them starts: its thread may hold the GIL at once
         self._accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased

@@ -26,6 +26,8 @@ KNOWN_S: Final = 60.0
 MAP_TRIES: Final = 10
 """How often a call by an old map is made."""
 _NONE: Final = PartitionMap()
+_OVER: Final = 1e-9
+"""A time that is over: of a map that was read."""
 
 
 class PartitionMaps:
@@ -91,7 +93,8 @@ class PartitionMaps:
         noted, known = read_noted(text or "0:1:0:0:0"), self.known(queue)
         if noted.version > known.version:
             self._noted[queue] = noted
-            self._known[queue] = known, 0.0
+            # Not trusted any more. Where the new map cannot be read, workers continue by this one.
+            self._known[queue] = known, _OVER if queue in self._known else 0.0
 
     def note_refusal(self, queue: str, error: ReplyError) -> None:
         """Take the newer map for whose lack a script refused a call. Raises any other error."""
@@ -101,12 +104,14 @@ class PartitionMaps:
 
     def following(self, queue: str, call: Callable[[PartitionMap], Steps[T]]) -> Steps[T]:
         """Make a call by the map of the queue; again, if another process has replaced the map meanwhile."""
+        map = yield from self.of(queue)
         for _ in range(MAP_TRIES - 1):
             try:
-                return (yield from call((yield from self.of(queue))))
+                return (yield from call(map))
             except ReplyError as error:
                 self.note_refusal(queue, error)
-        return (yield from call((yield from self.of(queue))))
+            map = yield from self.ask(queue)
+        return (yield from call(map))
 
     def complete(self, queue: str, wanted: PartitionMap) -> Steps[PartitionMap]:
         """Make this the map of the queue, unless it has a newer one. Of two with the same version, the one counts that
@@ -145,5 +150,6 @@ class PartitionMaps:
 
 def _share(map: PartitionMap, partition: int) -> list[str]:
     """The share of a partition in the maximum length of the queue, as a setting that it gets with the map."""
-    has_share = map.before and map.max_length and partition < map.number
+    is_new = partition >= map.before  # one that was dropped earlier may have a share of then
+    has_share = map.before and (map.max_length or is_new) and partition < map.number
     return write_settings(share_of(map.max_length, partition, map.number), None, None) if has_share else []

@@ -112,13 +112,12 @@ class PartitionedProducer(PartitionedInspector):
         as with a lost node of the first partition, it is left out for a time.
         """
         queue, partition = split_place(place)
-        now = time.monotonic()
-        if now < self._no_post_until.get(queue, 0.0):
+        if time.monotonic() < self._no_post_until.get(queue, 0.0):
             return
         try:
             yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
         except LeaseholdError:
-            self._no_post_until[queue] = now + NO_POST_S
+            self._no_post_until[queue] = time.monotonic() + NO_POST_S
 
 
 def _check(job: NewJob) -> None:
