@@ -61,7 +61,7 @@ async def enqueue_together(
         reply = batches.join(job)
         answer = None if reply is None else await reply
         if answer is not None:
-            return _checked(job, JobHandle(client, job.queue, answer.id, created=answer.created, results=results))
+            return _checked(job, JobHandle(client, job.queue, answer.id, answer.created, None, results))
     return await batches.alone(job, client.arun(enqueue_one(client, job, results, durable)))
 
 
@@ -96,6 +96,6 @@ def enqueue_all(
     if client.large.store is not None:
         yield from client.large.remove(job for job, one in zip(jobs, enqueued, strict=True) if not one.created)
     return [
-        JobHandle(client, job.queue, answer.id, created=answer.created, conflict=answer.conflict, results=results)
+        JobHandle(client, job.queue, answer.id, answer.created, answer.conflict, results)
         for job, answer in zip(jobs, enqueued, strict=True)
     ]

@@ -102,14 +102,11 @@ class ScriptedEngine(Scripted):
         """Maintain one queue."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-        lacking = self._lacking
-        by_queue: dict[str, list[int]] = {}
-        for position, job in enumerate(jobs):
-            if lacking:
+        if self._lacking:
+            for job in jobs:
                 self._check_new(job)
-            by_queue.setdefault(job.queue, []).append(position)
         answers: dict[int, Enqueued] = {}
-        for queue, positions in by_queue.items():
+        for queue, positions in _by_queue(jobs).items():
             yield from self._register(queue)
             try:
                 yield from self._add_all(queue, jobs, positions, answers)
@@ -322,3 +319,14 @@ def _orphaned(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) 
 
 def _wish(queue: str, id: bytes, token: Token, body: bytes) -> CancelAsked:
     return CancelAsked(LeaseRef(queue, as_text(id), token), message_of(body))
+
+
+def _by_queue(jobs: Sequence[NewJob]) -> Mapping[str, Sequence[int]]:
+    """The positions of the jobs of each queue."""
+    queues = {job.queue for job in jobs}
+    if len(queues) == 1:  # as it is for most calls
+        return dict.fromkeys(queues, range(len(jobs)))
+    found: dict[str, list[int]] = {}
+    for position, job in enumerate(jobs):
+        found.setdefault(job.queue, []).append(position)
+    return found

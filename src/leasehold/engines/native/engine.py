@@ -11,7 +11,7 @@ from leasehold.core.job import Enqueued, JobView, Lease, NewJob, State
 from leasehold.core.partitions import PartitionMap, split_place
 from leasehold.core.shape import Progress
 from leasehold.core.steps import Arg, Invoke, Reply, Steps
-from leasehold.engines.kit.chunks import Part, args_of, known
+from leasehold.engines.kit.chunks import Part, known
 from leasehold.engines.kit.config import META_TTL_MS
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.native.config import WATCH_TTL_MS, NativeConfig
@@ -22,7 +22,7 @@ from leasehold.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
     WOKE,
-    enqueue_script,
+    adding,
     new_part,
     outcome_part,
     read_enqueued,
@@ -61,9 +61,8 @@ class NativeEngine(PartitionedEngine):
     def _add(
         self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
     ) -> Steps[Iterable[Enqueued]]:
-        asked = f"{room}{map}" if map else room
-        script = "enqueue_shaped" if map.endswith("?") else enqueue_script(chunk)
-        reply = yield from _with_room(queue, self._act(script, queue, asked, *args_of(chunk)))
+        script, asked, args = adding(chunk, room, map)
+        reply = yield from _with_room(queue, self._act(script, queue, asked, *args))
         if reply.endswith(WOKE) and self.is_partition(queue):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
@@ -83,9 +82,8 @@ class NativeEngine(PartitionedEngine):
         if map.is_parted:
             raise UnsupportedFeature(f"Queue {queue!r} has partitions; jobs of other wire formats move to one without.")
         parts = [new_part(position, job) for position, job in enumerate(jobs)]
-        room = f"{len(jobs)} {map.version}"
-        call = self._import(enqueue_script(parts), queue, name, room, *args_of(parts))
-        added = _added((yield from _with_room(queue, _one(call))))
+        script, room, args = adding(parts, len(jobs), str(map.version))
+        added = _added((yield from _with_room(queue, _one(self._import(script, queue, name, room, *args)))))
         if added is None:
             raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
         return added

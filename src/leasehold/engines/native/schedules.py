@@ -29,7 +29,7 @@ from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled
 from leasehold.engines.kit.engine import ScriptedEngine
 from leasehold.engines.native.config import KEEP_DUE_MS
 from leasehold.engines.native.keys import decoded, encoded
-from leasehold.engines.native.wire import TOO_LONG, WOKE, new_part, too_long
+from leasehold.engines.native.wire import TOO_LONG, WOKE, new_part, too_long, whole
 
 _NO_SOURCE: Final = "-"
 _CANCELLED_BY: Final = "the next tick of its schedule came"
@@ -74,8 +74,8 @@ class NativeScheduler(ScriptedEngine):
     def _tick(
         self, queue: str, name: str, seen: tuple[Arg, ...], overlap: Overlap, job: NewJob | None
     ) -> Steps[Ticked]:
-        # id record due rule, as an enqueue takes them; the job of a tick is due now.
-        id, record, _, rule = ("", "", "", "0") if job is None else new_part(0, job).args
+        # The job of a tick is due now.
+        id, record, _, rule = ("", "", "", "0") if job is None else whole(new_part(0, job))
         config, signal = self._config, self.signal_channel("")
         how = (overlap.value, cancelled(_CANCELLED_BY), signal, as_bytes(queue))
         try:

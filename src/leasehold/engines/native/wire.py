@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from leasehold.core.errors import QueueFull, ReplyError
 from leasehold.core.job import Enqueued, Lease, NewJob
 from leasehold.core.outcome import Outcome, Retried
 from leasehold.core.shape import PLAIN, Conflict, Until
-from leasehold.engines.kit.chunks import Part, weight_of
+from leasehold.core.steps import Arg
+from leasehold.engines.kit.chunks import Part, args_of, weight_of
 from leasehold.engines.kit.encoding import as_bytes, as_text
 from leasehold.engines.kit.outcomes import encode_outcome
 from leasehold.engines.native.keys import encoded
@@ -51,17 +53,27 @@ def too_long(queue: str, error: ReplyError) -> QueueFull:
 
 
 def new_part(position: int, job: NewJob) -> Part:
-    """id record due rule, as lua/enqueue.lua takes them."""
+    """id record, or id record due rule: see lua/enqueue.lua."""
     record, id = write_record(job), as_bytes(job.id)
     if job.shape is PLAIN and not job.own_id and job.delay_ms <= 0 and job.run_at_ms is None:  # as most are
-        return Part(position, (id, record, "", "0"), len(record))
+        return Part(position, (id, record), len(record))
     due = _due(job)
     return Part(position, (id, record, due, _rule(job)), len(record), 1 + (due != "") + weight_of(job.shape))
 
 
-def enqueue_script(chunk: list[Part]) -> str:
-    """Jobs that are just next in line, as most are, need a smaller script."""
-    return "enqueue_shaped" if any(part.args[-1] not in ("0", "1") for part in chunk) else "enqueue"
+def whole(part: Part) -> tuple[Arg, ...]:
+    """id record due rule, of any job."""
+    return part.args if len(part.args) == 4 else (*part.args, "", "0")
+
+
+def adding(chunk: list[Part], room: int, map: str = "") -> tuple[str, Arg, Iterable[Arg]]:
+    """The script that adds these jobs, its `room`, and their arguments. `map`: its version, and `?` to ask for it."""
+    if not map.endswith("?") and all(len(part.args) == 2 for part in chunk):
+        return "enqueue", f"{room} {map} 2" if map else room, args_of(chunk)
+    rows = [whole(part) for part in chunk]
+    if map.endswith("?") or any(row[-1] not in ("0", "1") for row in rows):
+        return "enqueue_shaped", f"{room} {map}" if map else room, chain.from_iterable(rows)
+    return "enqueue", f"{room} {map or 0} 4", chain.from_iterable(rows)
 
 
 def _rule(job: NewJob) -> str:
@@ -77,8 +89,15 @@ def _rule(job: NewJob) -> str:
     return f"{own}{window}{_LETTERS[unique.conflict]}{wait}"
 
 
-def read_enqueued(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> Iterator[Enqueued]:
-    """The answers to one call, with the ids of other jobs that follow them."""
+def read_enqueued(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> Iterable[Enqueued]:
+    """The answers to one call."""
+    if reply.startswith(b"1" * len(chunk)):
+        return [Enqueued(jobs[part.position].id, True) for part in chunk]
+    return _read_each(jobs, chunk, reply)
+
+
+def _read_each(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> Iterator[Enqueued]:
+    """A letter of each job, with the ids of other jobs that follow them all."""
     rest = reply[len(chunk) :]
     for part, letter in zip(chunk, reply, strict=False):
         conflict = _CONFLICTS.get(letter)

@@ -1,7 +1,8 @@
 -- enqueue: add jobs to a queue, each at once or at its time; an id that exists already is left alone.
 -- KEYS[1] prefix
--- ARGV session number room (id record due own)...
--- room: a number, or `<number> <version>` of a caller that knows a map of the queue's partitions: see lib mapped.
+-- ARGV session number room (id record)...
+-- room: a number; or `<number> <version> <each>`: of a caller that knows this version of the map of the queue's partitions (0: none), and
+-- with 4 arguments for each job, (id record due own), where 2 are those of jobs that are next in line and have ids that were drawn.
 -- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move. Behind them ! if
 -- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
@@ -15,7 +16,7 @@ if #ARGV == 3 then
   return remember(session, number, '-')
 end
 --@include now
-local jobs, is_plain, map = key('jobs'), true, 0
+local jobs, each, map = key('jobs'), 2, nil
 if not room then
 --@part mapped
 end
@@ -25,19 +26,17 @@ end
 call('LLEN', key('ready'))
 is_awake()
 local max_length = room > 0 and call('HGET', key('settings'), 'max_length')
-for i = 4, #ARGV, 4 do
-  is_plain = is_plain and ARGV[i + 2] == '' and ARGV[i + 3] == '0' and #ARGV[i + 1] <= @LARGE_BYTES@
-end
--- Most jobs are small, are next in line, and have ids that were drawn for them.
+local is_plain = each == 2
+for i = 5, #ARGV, each do is_plain = is_plain and #ARGV[i] <= @LARGE_BYTES@ end
 local has_ended_before, due_at, scheduled, later
 if not is_plain or max_length or @LAYOUT@ > 1 then
 --@part enqueueothers
 end
-local answers, ready, begun_at = string.rep('1', (#ARGV - 3) / 4), {}, digits(micros)
-for i = 4, #ARGV, 4 do
-  local n, id, due = (i - 4) / 4, ARGV[i], ARGV[i + 2]
+local answers, ready, begun_at = string.rep('1', (#ARGV - 3) / each), {}, digits(micros)
+for i = 4, #ARGV, each do
+  local n, id, due = (i - 4) / each, ARGV[i], each == 4 and ARGV[i + 2] or ''
   local begun = word_of(begun_at, n)
-  local is_new = ARGV[i + 3] == '0' or not has_ended_before(id, time)
+  local is_new = each == 2 or ARGV[i + 3] == '0' or not has_ended_before(id, time)
   if not is_new or call('HSETNX', jobs, id, begun .. ' ' .. ARGV[i + 1]) == 0 then
     answers = string.sub(answers, 1, n) .. '0' .. string.sub(answers, n + 2)
   else

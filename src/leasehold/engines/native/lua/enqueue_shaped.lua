@@ -51,7 +51,7 @@ local function adds(id, at, taken)
   return false
 end
 
-local full = refusal(room, adds)
+local full = refusal(room, 4, adds)
 if full then return full end
 note_layout()
 local answers, others, ready, scheduled, later = {}, {}, {}, {}, {}

@@ -2,14 +2,15 @@
 --@include forget
 
 -- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls
--- included; 0 when an earlier call has made sure. `adds(id, at, taken)` answers whether the job whose arguments begin at
--- `at` would be added; `taken` is what those before it take. It is asked when there is not room for all.
-local function refusal(room, adds)
+-- included; 0 when an earlier call has made sure. each: how many arguments a job has. `adds(id, at, taken)` answers whether
+-- the job whose arguments begin at `at` would be added; `taken` is what those before it take. It is asked when there is not
+-- room for all.
+local function refusal(room, each, adds)
   local most = tonumber(call('HGET', key('settings'), 'max_length') or 0)
   local have = most > 0 and room > 0 and call('HLEN', key('jobs')) or 0
   if have + room <= most or most == 0 or room == 0 then return nil end
   local taken = {}
-  for i = 4, #ARGV, 4 do
+  for i = 4, #ARGV, each do
     if taken['id ' .. ARGV[i]] or not adds(ARGV[i], i, taken) then
       room = room - 1
     else

@@ -2,15 +2,15 @@
 -- part of `enqueue`.
 --@include admit large layout noted
 -- A caller that knows no map could add an id of its own to a partition that the id does not belong to.
-local outdated_map = map == 0 and outdated(0)
+local outdated_map = not map and outdated(0)
 if outdated_map then return outdated_map end
 has_ended_before, due_at, scheduled, later = has_ended, due_time, {}, {}
 local largest = 0
 call('ZCARD', key('scheduled'))
 call('HLEN', key('ended'))
-for i = 4, #ARGV, 4 do largest = math.max(largest, #ARGV[i + 1]) end
-local full = refusal(room, function(id, at)
-  return call('HEXISTS', jobs, id) == 0 and not (ARGV[at + 3] ~= '0' and has_ended(id, time))
+for i = 5, #ARGV, each do largest = math.max(largest, #ARGV[i]) end
+local full = refusal(room, each, function(id, at)
+  return call('HEXISTS', jobs, id) == 0 and not (each == 4 and ARGV[at + 3] ~= '0' and has_ended(id, time))
 end)
 if full then return full end
 note_layout()

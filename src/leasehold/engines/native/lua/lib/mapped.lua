@@ -1,6 +1,6 @@
--- lib mapped: the caller of an enqueue knows a map of the queue's partitions: `room` is `<room> <version>`. A part of `enqueue`.
+-- lib mapped: reads a `room` that names a map of the queue's partitions, for the script `enqueue`. Sets room, map and each.
 --@include noted
-room, map = string.match(ARGV[3], '^(%d+) (%d+)$')
-room, map = tonumber(room), tonumber(map)
+room, map, each = string.match(ARGV[3], '^(%d+) (%d+) ([24])$')
+room, map, each = tonumber(room), tonumber(map), tonumber(each)
 local refused = outdated(map)
 if refused then return refused end
