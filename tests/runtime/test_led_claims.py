@@ -13,7 +13,7 @@ import pytest
 from leasehold.core.job import Lease, State
 from leasehold.core.outcome import Completed, Released
 from leasehold.core.steps import Command, Steps
-from leasehold.core.waiting import Lead
+from leasehold.core.waiting import Lead, Wake
 from leasehold.engines.native import NativeEngine
 from leasehold.redis.sync import SyncDriver
 from leasehold.runtime.ports import Env
@@ -50,10 +50,10 @@ class Link:
 async def test_a_worker_that_runs_jobs_claims_when_it_has_read_of_the_wake_up():
     """Its event loop may be blocked. Redis would then claim for it, although other workers are idle."""
     waiter = WorkWaiter(Engine(), Link(), "w", Env())  # type: ignore[arg-type]
-    assert await waiter.wait(("q",), 2_000, is_idle=False) == "q"
-    assert not waiter.leads
-    assert await waiter.wait(("q",), 2_000, is_idle=True) is None
-    assert waiter.leads
+    assert waiter.wait_for(("q",), 2_000, is_idle=True) is LEAD
+    wait = waiter.wait_for(("q",), 2_000, is_idle=False)
+    assert isinstance(wait, Wake)
+    assert await waiter.wait(wait, 2_000) == "q"
 
 
 @pytest.mark.parametrize(("late_s", "outcome"), [(-0.2, Completed(b"None")), (0.2, Released())])

@@ -47,9 +47,8 @@ class Rig:
 
     async def turn(self, brought: Leased) -> str:
         """Wait and claim once. Returns the queue that the claim waited for."""
-        assert await self.waiter.wait(QUEUES, 1_000, True) is None, "the claim waits: there was no wake-up yet"
-        lead = self.waiter.take_lead()
-        assert lead is not None
+        lead = self.waiter.wait_for(QUEUES, 1_000, True)
+        assert isinstance(lead, Lead)
         self.replies.next = brought
         await self.waiter.claim(lead, nothing())  # type: ignore[arg-type]
         return lead.queue

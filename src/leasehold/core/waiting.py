@@ -78,7 +78,10 @@ class Poll:
     interval_ms: int
 
 
-Wait: TypeAlias = Wake | Take | Lead | Listen | Poll
+SeparateWait: TypeAlias = Wake | Take | Listen | Poll
+"""A wait that ends before its claim is sent."""
+
+Wait: TypeAlias = Lead | SeparateWait
 
 
 def led_by(command: Command, steps: Steps[T]) -> Steps[T]:

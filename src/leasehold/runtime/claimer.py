@@ -11,7 +11,7 @@ from leasehold.core.errors import RedisError, is_away
 from leasehold.core.job import Lease, Leased, Refused, together
 from leasehold.core.outcome import Broken, Outcome, Released, Unroutable
 from leasehold.core.steps import Steps, WaitLost
-from leasehold.core.waiting import Lead
+from leasehold.core.waiting import Lead, SeparateWait, Wait
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.handlers.routes import UNROUTABLE, Routes
@@ -123,17 +123,13 @@ class Claimer:
 
     # ------------------------------------------------------------------------------------------------------- claiming
 
-    @property
-    def leads(self) -> bool:
-        """Whether the next claim waits first."""
-        return self._waiter.leads
-
-    async def claim(self) -> tuple[Leased, int]:
-        """Claim from all queues for which there is room. Also return how many jobs there was room for."""
+    async def claim(self, lead: Lead | None) -> tuple[Leased, int]:
+        """Claim from all queues for which there is room; with `lead`, wait first, and begin with its queue. Also return
+        how many jobs there was room for."""
         got: list[Leased] = []
         most = 0
         asked: set[str] = set()
-        parts, lead = self._parts(), self._waiter.take_lead()
+        parts = self._parts()
         self.woken = None
         if lead is not None and not any(lead.queue in part for part in parts):
             lead = None
@@ -260,10 +256,13 @@ class Claimer:
 
     # -------------------------------------------------------------------------------------------------------- waiting
 
-    async def wait(self, queues: Part, wait_ms: int) -> bool | None:
-        """Wait for a job of these queues. Return whether the worker was woken for one; None: the wait was lost or cut
-        short."""
-        woken = await self._intake.rest(self._waiter.wait(queues, wait_ms, self._inflight.empty))
+    def wait_for(self, queues: Part, wait_ms: int) -> Wait:
+        """How to wait for a job of these queues: a `Lead` is for the next claim, other waits are for `wait`."""
+        return self._waiter.wait_for(queues, wait_ms, self._inflight.empty)
+
+    async def wait(self, wait: SeparateWait, wait_ms: int) -> bool | None:
+        """Wait for a job. Return whether the worker was woken for one; None: the wait was lost or cut short."""
+        woken = await self._intake.rest(self._waiter.wait(wait, wait_ms))
         if self._intake.is_stopped or self._intake.is_disturbed:
             await self._waiter.put_back()
             return None

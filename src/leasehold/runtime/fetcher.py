@@ -8,6 +8,7 @@ from typing import Final
 
 from leasehold.core import limits
 from leasehold.core.job import Leased
+from leasehold.core.waiting import Lead
 from leasehold.runtime.claimer import Claimer, Part
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
@@ -41,6 +42,8 @@ class Fetcher:
         self._suspects = suspects
         self._burst = burst
         self._waits_for: Part | None = None
+        self._lead: Lead | None = None
+        """The wait that the next claim begins with."""
         self._is_last_look = False
         self._woken_in_vain = 0
 
@@ -70,7 +73,7 @@ class Fetcher:
                 return False
             self._inflight.room.clear()
             await self._intake.rest(self._inflight.room.wait())
-        elif not self._claimer.leads and not self._suspects.may_claim():
+        elif self._lead is None and not self._suspects.may_claim():
             await self._stand_by(RESERVED_LOOK_MS)
         else:
             return await self._claim()
@@ -78,10 +81,11 @@ class Fetcher:
 
     async def _claim(self) -> bool:
         was_lasting = self._inflight.lasting
-        if self._claimer.leads:
+        lead, self._lead = self._lead, None
+        if lead is not None:
             self._waits_for = self._claimer.startable()
         try:
-            leased, room = await self._claimer.claim()
+            leased, room = await self._claimer.claim(lead)
         finally:
             self._waits_for = None
         self._keep_leases()
@@ -169,7 +173,11 @@ class Fetcher:
         self._waits_for = self._claimer.startable()
         try:
             if self._waits_for:
-                self._note_woken(await self._claimer.wait(self._waits_for, wait_ms))
+                wait = self._claimer.wait_for(self._waits_for, wait_ms)
+                if isinstance(wait, Lead):
+                    self._lead = wait
+                else:
+                    self._note_woken(await self._claimer.wait(wait, wait_ms))
             else:
                 self._inflight.room.clear()
                 await self._intake.rest(self._inflight.room.wait(), wait_ms)

@@ -14,7 +14,7 @@ from leasehold.core.engine import Engine
 from leasehold.core.errors import AccessDenied
 from leasehold.core.job import Leased
 from leasehold.core.steps import Steps, WaitLost
-from leasehold.core.waiting import Lead, Listen, Poll, Take, Wake, alone, led_by
+from leasehold.core.waiting import Lead, Listen, Poll, SeparateWait, Take, Wait, Wake, alone, led_by
 from leasehold.runtime.log import Once, log_event
 from leasehold.runtime.loops import MonitoredDriver
 from leasehold.runtime.ports import Env, Messages
@@ -37,7 +37,6 @@ class WorkWaiter:
         self._lost = 0
         self._told = Once(1)
         self._put_back: Callable[[], Steps[None]] | None = None
-        self._lead: Lead | None = None
         self._led_by: str | None = None
         """The queue of the last claim that waited; since when it is the same; and whether it brought a job."""
         self._led_since = -math.inf
@@ -45,16 +44,15 @@ class WorkWaiter:
         self._subscriptions: dict[str, Messages] = {}
         self._open = AsyncExitStack()
 
-    async def wait(self, queues: Sequence[str], timeout_ms: int, is_idle: bool) -> str | None:
-        """Wait until one of the queues may have work. Return its name; empty: unknown; None: the wait was lost, or
-        belongs to the next claim. `is_idle`: the worker holds no jobs."""
-        began = self._env.clock()
+    def wait_for(self, queues: Sequence[str], timeout_ms: int, is_idle: bool) -> Wait:
+        """How to wait until one of the queues may have work: a `Lead` is for `claim`, other waits are for `wait`.
+        `is_idle`: the worker holds no jobs."""
         wait = self._engine.wait(self._worker, self._in_turn(queues), timeout_ms)
-        if isinstance(wait, Lead):
-            if is_idle or not wait.if_idle:
-                self._lead = wait
-                return None
-            wait = Wake(alone(wait))
+        return Wake(alone(wait)) if isinstance(wait, Lead) and wait.if_idle and not is_idle else wait
+
+    async def wait(self, wait: SeparateWait, timeout_ms: int) -> str | None:
+        """Wait until a queue may have work. Return its name; empty: unknown; None: the wait was lost."""
+        began = self._env.clock()
         try:
             queue = await self._execute(wait, timeout_ms)
         except (WaitLost, AccessDenied) as error:
@@ -78,16 +76,6 @@ class WorkWaiter:
         waited_ms = (self._env.clock() - began) * limits.SECOND
         return leased, waited_ms < lead.command.block_ms - limits.MIN_WAIT_MS
 
-    @property
-    def leads(self) -> bool:
-        """Whether the next claim waits first."""
-        return self._lead is not None
-
-    def take_lead(self) -> Lead | None:
-        """The command that waits before the next claim, once."""
-        lead, self._lead = self._lead, None
-        return lead
-
     async def put_back(self) -> None:
         """Return the job that a wait took to its queue: no claim will adopt it."""
         put_back, self._put_back = self._put_back, None
@@ -108,7 +96,7 @@ class WorkWaiter:
         first = next((n for n, queue in enumerate(ring) if queue > last or (stays and queue == last)), 0)
         return (*ring[first:], *ring[:first])
 
-    async def _execute(self, wait: Wake | Take | Listen | Poll, timeout_ms: int) -> str | None:
+    async def _execute(self, wait: SeparateWait, timeout_ms: int) -> str | None:
         match wait:
             case Wake(calls):
                 return await self._link.wait(calls)
