@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from leasehold.core import limits
@@ -27,6 +28,33 @@ UNROUTABLE_LOGGED: Final = 100
 
 Part: TypeAlias = tuple[str, ...]
 """Queues that one call claims from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim brought. `room`: how many jobs there was room for. `woken`: whether the claim waited first, and was
+    woken; None: it did not wait, or the wait was cut short. `is_refused`: Redis refuses the claim of some queue."""
+
+    leased: Leased
+    room: int
+    woken: bool | None = None
+    is_refused: bool = False
+
+    @property
+    def may_continue(self) -> bool:
+        """Whether another claim may bring more: this one was full, or brought a job that is not persistent."""
+        leases = self.leased.leases
+        return any(not lease.record.shape.persistent for lease in leases) or len(leases) >= self.room > 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the claim brought jobs, but fewer than there was room for."""
+        return 0 < len(self.leased.leases) < self.room
+
+    @property
+    def took_all(self) -> bool:
+        """Whether an idle worker was woken for jobs, and its claim left none."""
+        return self.is_partial and bool(self.woken) and self.leased.next_ms != 0
 
 
 class Claimer:
@@ -60,8 +88,6 @@ class Claimer:
         self._drops = Drops(context.env.clock)
         self.refused: frozenset[str] = frozenset()
         """The queues of which Redis refused the last claim."""
-        self.woken: bool | None = None
-        """Whether the last claim waited first, and was woken; None: it did not wait, or the wait was cut short."""
 
     # -------------------------------------------------------------------------------------------------- what to claim
 
@@ -123,14 +149,12 @@ class Claimer:
 
     # ------------------------------------------------------------------------------------------------------- claiming
 
-    async def claim(self, lead: Lead | None) -> tuple[Leased, int]:
-        """Claim from all queues for which there is room; with `lead`, wait first, and begin with its queue. Also return
-        how many jobs there was room for."""
+    async def claim(self, lead: Lead | None) -> Claimed:
+        """Claim from all queues for which there is room; with `lead`, wait first, and begin with its queue."""
         got: list[Leased] = []
-        most = 0
+        most, woken = 0, None
         asked: set[str] = set()
         parts = self._parts()
-        self.woken = None
         if lead is not None and not any(lead.queue in part for part in parts):
             lead = None
         if lead is not None:
@@ -144,7 +168,8 @@ class Claimer:
             room = self._room(part, self._env.clock())
             if room and self._intake.is_open:
                 most += room
-                leased = await self._claim(part, room, waits)
+                leased, was_woken = await self._claim(part, room, waits)
+                woken = was_woken if waits is not None else woken
                 # Once there was no more room, the queues that followed were not asked.
                 full = len(leased.leases) >= room
                 asked.update({lease.record.queue for lease in leased.leases} if full else part)
@@ -153,9 +178,10 @@ class Claimer:
         self._drops.log()
         leased = together(got)
         self._log_refused(leased, asked)
-        return leased, most
+        return Claimed(leased, most, woken, bool(self.refused))
 
-    async def _claim(self, part: Part, room: int, lead: Lead | None = None) -> Leased:
+    async def _claim(self, part: Part, room: int, lead: Lead | None) -> tuple[Leased, bool | None]:
+        """Claim from one part. Also return what `Claimed.woken` is."""
         if lead is None:  # else there would be heartbeats all the while that an idle worker waits
             self._intake.keep_all()
         asked_at = self._env.lease_clock()
@@ -165,15 +191,15 @@ class Claimer:
         try:
             claim = self._context.engine.lease(self._context.worker, part, room, None, slots, self._of_lane, alone)
             if lead is None:
-                leased = await self._context.driver.run(claim)
+                leased, woken = await self._context.driver.run(claim), None
             else:
-                leased = await self._wait_and_claim(lead, claim)
+                leased, woken = await self._wait_and_claim(lead, claim)
         except RedisError as error:
             self._suspects.claimed(Leased())
             if len(part) > 1 or is_away(error):
                 raise
             # As the engine does among several queues: the worker continues with the others.
-            return Leased(refused=(Refused(part[0], str(error)),))
+            return Leased(refused=(Refused(part[0], str(error)),)), None
         finally:
             self._intake.end_claim()
         self._drops.add(leased.dropped)
@@ -184,28 +210,27 @@ class Claimer:
             # While this worker waited, another process of the machine began to run a job alone.
             self._suspects.claimed(Leased())
             self._release(leased.leases)
-            return Leased(leased.leases)
+            return Leased(leased.leases), woken
         if lead is not None and leased.leases:
             self._intake.keep_all()  # before any of them starts: its thread may hold the GIL at once
         self._accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
-        return leased
+        return leased, woken
 
-    async def _wait_and_claim(self, lead: Lead, claim: Steps[Leased]) -> Leased:
+    async def _wait_and_claim(self, lead: Lead, claim: Steps[Leased]) -> tuple[Leased, bool | None]:
         """A claim that waits first. A stop or a disturbance cancels it: heartbeats report leases of a lost reply."""
         waiting = asyncio.ensure_future(self._waiter.claim(lead, claim))
         try:
             done: tuple[Leased, bool] | None = await self._intake.rest(waiting)
         except WaitLost:
             self._intake.doubt()
-            return Leased(next_ms=0)
+            return Leased(next_ms=0), None
         if done is None:
             self._intake.doubt()
             # Until its connection is closed: a worker that stops then releases all that Redis has leased to it.
             await asyncio.wait({waiting})
-            return Leased()
-        leased, self.woken = done
-        return leased
+            return Leased(), None
+        return done
 
     def _release(self, leases: tuple[Lease, ...]) -> None:
         """Release leases that do not start here."""

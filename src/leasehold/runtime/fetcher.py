@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from enum import Enum
 from typing import Final
 
 from leasehold.core import limits
-from leasehold.core.job import Leased
 from leasehold.core.waiting import Lead
-from leasehold.runtime.claimer import Claimer, Part
+from leasehold.runtime.claimer import Claimed, Claimer, Part
 from leasehold.runtime.context import WorkerContext
 from leasehold.runtime.executor import Executor
 from leasehold.runtime.jobs.suspects import RESERVED_LOOK_MS, Suspects
@@ -18,6 +18,16 @@ from leasehold.runtime.settler import Settler
 
 SPURIOUS_MS: Final = 100
 """The longest pause after wake-ups without a job."""
+
+
+class Following(Enum):
+    """What follows a claim."""
+
+    CLAIM = "the next claim, at once"
+    LAST_LOOK = "the last claim of a burst, unless it brings more than persistent jobs"
+    WAIT = "a wait until a claim may bring jobs"
+    STAND_BY = "a pause until a job can run alone"
+    END = "nothing: the burst is over"
 
 
 class Fetcher:
@@ -80,50 +90,41 @@ class Fetcher:
         return True
 
     async def _claim(self) -> bool:
-        was_lasting = self._inflight.lasting
+        """Claim once, and do what follows. False: a burst is over."""
+        was_lasting = self._burst and self._inflight.lasting
         lead, self._lead = self._lead, None
         if lead is not None:
             self._waits_for = self._claimer.startable()
         try:
-            leased, room = await self._claimer.claim(lead)
+            claimed = await self._claimer.claim(lead)
         finally:
             self._waits_for = None
         self._keep_leases()
-        if self._suspects.reserved is not None:
-            await self._stand_by(RESERVED_LOOK_MS)
-            return True
-        if 0 < len(leased.leases) < room:
+        is_reserved = self._suspects.reserved is not None
+        if claimed.is_partial and not is_reserved:
             await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
-            if self._claimer.woken and leased.next_ms != 0:
+            if claimed.took_all:
                 await asyncio.sleep(0)  # the ends of handlers are reported in the next turn
-                if self._inflight.only_settles:  # this claim left no job, and the next one waits first
-                    self._woken_in_vain, self._is_last_look = 0, False
-                    await self._idle(leased.next_ms)
-                    return True
-        if any(not lease.record.shape.persistent for lease in leased.leases) or len(leased.leases) >= room > 0:
-            self._woken_in_vain, self._is_last_look = 0, False
-        elif not (leased.dropped or leased.next_ms == 0 or self._suspects.look_again):  # else claim again now
-            if self._burst and was_lasting and self._inflight.lasting and self._nothing_else(leased):
-                return False
-            self._note_woken(self._claimer.woken)
-            if leased.leases:
-                self._woken_in_vain = 0
-            elif not (self._burst and self._inflight.empty and not self._claimer.refused):
-                await self._idle(leased.next_ms)  # else what ran during the claim may have left a retry
-        return True
-
-    def _nothing_else(self, leased: Leased) -> bool:
-        """Whether a burst is over, after a claim that brought persistent jobs at most.
-
-        Each runs once: one that ends and is claimed again does not prolong the burst. A queue that Redis refuses may
-        have jobs.
-        """
-        if self._claimer.refused:
-            return False
-        if not leased.leases:
-            return True
-        last, self._is_last_look = self._is_last_look, True
-        return last
+        following = after_claim(
+            claimed,
+            is_reserved=is_reserved,
+            looks_again=self._suspects.look_again,
+            only_settles=self._inflight.only_settles,
+            is_burst=self._burst,
+            is_empty=self._inflight.empty,
+            only_lasting=was_lasting and self._inflight.lasting,
+            is_last_look=self._is_last_look,
+        )
+        self._is_last_look = following is Following.LAST_LOOK or (self._is_last_look and not claimed.may_continue)
+        if claimed.leased.leases:
+            self._woken_in_vain = 0
+        elif following is Following.WAIT:
+            self._note_woken(claimed.woken)
+        if following is Following.STAND_BY:
+            await self._stand_by(RESERVED_LOOK_MS)
+        elif following is Following.WAIT:
+            await self._idle(claimed.leased.next_ms)
+        return following is not Following.END
 
     def _keep_leases(self) -> None:
         self._intake.keep(self._inflight.queues(len(self._context.queues)))
@@ -188,3 +189,31 @@ class Fetcher:
         """Count wake-ups without a job. None: it was no wake-up."""
         if woken is not None:
             self._woken_in_vain = self._woken_in_vain + 1 if woken else 0
+
+
+def after_claim(
+    claimed: Claimed,
+    *,
+    is_reserved: bool = False,
+    looks_again: bool = False,
+    only_settles: bool = False,
+    is_burst: bool = False,
+    is_empty: bool = False,
+    only_lasting: bool = False,
+    is_last_look: bool = False,
+) -> Following:
+    """Decide what follows a claim. `only_lasting`: no job ran during the claim but persistent ones."""
+    leased = claimed.leased
+    if is_reserved:
+        return Following.STAND_BY
+    if claimed.took_all and only_settles:  # their handlers have ended already
+        return Following.WAIT
+    if claimed.may_continue or leased.dropped or leased.next_ms == 0 or looks_again:
+        return Following.CLAIM
+    if is_burst and not claimed.is_refused:  # a queue that Redis refuses may have jobs
+        if only_lasting:
+            # Each persistent job runs once: one that ends and is claimed again does not prolong the burst.
+            return Following.LAST_LOOK if leased.leases and not is_last_look else Following.END
+        if is_empty:  # what ran during the claim may have left a retry
+            return Following.CLAIM
+    return Following.CLAIM if leased.leases else Following.WAIT
