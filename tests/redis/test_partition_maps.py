@@ -34,7 +34,7 @@ def world(server: RedisServer) -> Iterator[World]:
 
 def test_a_process_with_an_old_map_is_refused_and_follows(world: World) -> None:
     stale, changer = parted(world, 4), other(world)
-    world.run(changer.engine.maps.complete("q", PartitionMap(4, version=2)))
+    world.run(changer.engine.maps.install("q", PartitionMap(4, version=2)))
     calls = {
         "a plain job": lambda: stale.put("plain"),
         "a job of a lane": lambda: stale.put_in("lane", "laned"),
@@ -54,7 +54,7 @@ def test_a_process_with_an_old_map_is_refused_and_follows(world: World) -> None:
 def test_a_process_that_knows_of_no_partitions_is_refused_where_it_matters(world: World) -> None:
     stale = other(world)
     stale.put("first")
-    world.run(other(world).engine.maps.complete("q", PartitionMap(1, version=2)))
+    world.run(other(world).engine.maps.install("q", PartitionMap(1, version=2)))
     laned = [NewJob("q", "x", b"p", shape=Shape(lane="a"))]
     with pytest.raises(ReplyError, match="LHMAP"):
         world.run(stale.engine._add_to("q", laned, [0], {}, stale.engine._add))
@@ -66,7 +66,7 @@ def test_a_process_that_knows_of_no_partitions_is_refused_where_it_matters(world
 
 def test_a_worker_learns_of_a_new_map_by_its_heartbeat(world: World) -> None:
     worker = parted(world, 2)
-    world.run(other(world).engine.maps.complete("q", PartitionMap(2, version=2)))
+    world.run(other(world).engine.maps.install("q", PartitionMap(2, version=2)))
     for _ in range(3):
         worker.beat("w")
     worker.take()
@@ -89,7 +89,7 @@ def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> 
 @pytest.mark.parametrize("calls", range(6))
 def test_a_change_whose_process_has_died_is_completed_by_those_that_meet_it(world: World, calls: int) -> None:
     stale = parted(world, 4)
-    stop_after(calls, other(world).engine.maps.complete("q", PartitionMap(4, version=2)), world.driver)
+    stop_after(calls, other(world).engine.maps.install("q", PartitionMap(4, version=2)), world.driver)
     for number in range(20):
         stale.put_in(f"lane {number}", f"job {number}")
     changed = calls > 0
@@ -103,8 +103,8 @@ def test_a_change_whose_process_has_died_is_completed_by_those_that_meet_it(worl
 def test_of_two_changes_at_one_time_one_wins(world: World) -> None:
     parted(world, 2)
     one, two = other(world).engine.maps, other(world).engine.maps
-    stop_after(1, one.complete("q", PartitionMap(2, 2)), world.driver)
-    assert world.run(two.complete("q", PartitionMap(1, 2))) == PartitionMap(2, 2)
+    stop_after(1, one.install("q", PartitionMap(2, 2)), world.driver)
+    assert world.run(two.install("q", PartitionMap(1, 2))) == PartitionMap(2, 2)
 
 
 @pytest.mark.parametrize("key", ["plain", "lane ü", "100% a/b:c"])
@@ -127,9 +127,9 @@ def test_of_two_changes_with_one_version_only_its_own_end_ends_one(world: World)
     """One process gives up the announcement of a change while another one makes the change."""
     parted(world, 1)
     one, two = other(world).engine.maps, other(world).engine.maps
-    world.run(one.complete("q", PartitionMap(1, 1, before=1)))
-    late = two.complete("q", PartitionMap(1, 2))
-    world.run(one.complete("q", PartitionMap(8, 2, before=1)))
+    world.run(one.install("q", PartitionMap(1, 1, before=1)))
+    late = two.install("q", PartitionMap(1, 2))
+    world.run(one.install("q", PartitionMap(8, 2, before=1)))
     assert world.run(late) == PartitionMap(8, 2, before=1)
     assert world.run(two.write("q", PartitionMap(1, 2))) == PartitionMap(8, 2, before=1)
     assert map_of(other(world)) == PartitionMap(8, 2, before=1)
@@ -139,12 +139,12 @@ def test_settings_come_with_the_first_note_of_a_map_and_no_later_copy_takes_newe
     parted(world, 1)
     one = other(world)
     one.run(one.engine.configure("q", paused=True, max_length=100))
-    late = other(world).engine.maps.complete("q", PartitionMap(4, 2, before=1, max_length=100))
+    late = other(world).engine.maps.install("q", PartitionMap(4, 2, before=1, max_length=100))
     stop_after(2, late, world.driver)
-    one.run(one.engine.maps.complete("q", PartitionMap(4, 2, before=1, max_length=100)))
+    one.run(one.engine.maps.install("q", PartitionMap(4, 2, before=1, max_length=100)))
     assert [one.command("HGET", one.key("settings", place_of("q", n)), "paused") for n in range(4)] == [b"1"] * 4
     one.run(one.engine.configure("q", paused=False, max_length=0))
-    one.run(other(world).engine.maps.complete("q", PartitionMap(4, 2, before=1, max_length=100)))
+    one.run(other(world).engine.maps.install("q", PartitionMap(4, 2, before=1, max_length=100)))
     for partition in range(4):
         found = one.command("HMGET", one.key("settings", place_of("q", partition)), "paused", "max_length")
         assert found == [None, None], partition
@@ -162,18 +162,18 @@ def test_a_change_that_a_lost_node_could_not_note_is_not_begun(world: World) -> 
 def test_a_partition_that_comes_back_has_no_share_of_an_earlier_maximum_length(world: World) -> None:
     maps, engine = other(world).engine.maps, other(world).engine
     parted(world, 1)
-    world.run(maps.complete("q", PartitionMap(4, 2, before=1, max_length=8)))
+    world.run(maps.install("q", PartitionMap(4, 2, before=1, max_length=8)))
     for map in (PartitionMap(4, 2), PartitionMap(2, 3, before=4, max_length=8), PartitionMap(2, 3)):
-        world.run(maps.complete("q", map))
+        world.run(maps.install("q", map))
     world.run(engine.configure("q", max_length=0))
-    world.run(maps.complete("q", PartitionMap(4, 4, before=2)))
+    world.run(maps.install("q", PartitionMap(4, 4, before=2)))
     found = [world.command("HGET", world.key("settings", place_of("q", n)), "max_length") for n in range(4)]
     assert found == [None] * 4
 
 
 def test_a_worker_continues_by_the_map_that_it_knows_while_a_lost_node_cannot_note_the_new_one(world: World) -> None:
     worker = parted(world, 2)
-    stop_after(1, other(world).engine.maps.complete("q", PartitionMap(4, 2, before=2)), world.driver)
+    stop_after(1, other(world).engine.maps.install("q", PartitionMap(4, 2, before=2)), world.driver)
     lost = [world.engine.prefix("q/3")]
     world.run(without(lost, worker.engine.heartbeat("w", ["q"], [])))
     leased = world.run(without(lost, worker.engine.lease("w", ["q"], 1)))

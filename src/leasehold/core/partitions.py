@@ -94,6 +94,11 @@ class PartitionMap:
         return [*self.sources, *(one for one in range(self.places) if one not in self.sources)]
 
     @property
+    def is_announced(self) -> bool:
+        """Whether the queue has one partition, and is searched for what cannot be in one of several."""
+        return self.number == self.before == 1
+
+    @property
     def is_parted(self) -> bool:
         """Whether jobs that need two partitions are refused: there are several, or there will be."""
         return self.number > 1 or self.before > 0

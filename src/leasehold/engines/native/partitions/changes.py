@@ -50,30 +50,29 @@ class PartitionChanges:
         cannot have.
         """
         map = yield from self._maps.first(queue, number)
-        is_begun = map.number == map.before == 1
-        if map.before and not is_begun:
+        if map.before and not map.is_announced:
             raise InvalidArgument(
                 f"Queue {queue!r} is being changed from {map.before} to {map.number} partitions. `leasehold info "
                 f"{queue}` shows what is left to move; change the number again after that."
             )
         if map.number == number:
-            return (yield from self._complete(queue, map, 1, 0)) if is_begun else map
+            return (yield from self._install(queue, map, 1, 0)) if map.is_announced else map
         for partition in range(max(number, map.number)):  # a map that a lost node cannot note would stop the producers
             yield Command(("EXISTS", f"{self._engine.prefix(place_of(queue, partition))}:settings"))
         if map.number == 1:
             # First such jobs are refused, then those that are there are looked for: so none comes behind the look.
-            if not is_begun:
-                map = yield from self._complete(queue, map, 1, 1)
+            if not map.is_announced:
+                map = yield from self._install(queue, map, 1, 1)
             why = yield from self._unpartable(queue)
             if why:
-                yield from self._complete(queue, map, 1, 0)
+                yield from self._install(queue, map, 1, 0)
                 raise InvalidArgument(f"Queue {queue!r} keeps one partition, since it has {why}")
-        return (yield from self._complete(queue, map, number, map.number))
+        return (yield from self._install(queue, map, number, map.number))
 
-    def _complete(self, queue: str, map: PartitionMap, number: int, before: int) -> Steps[PartitionMap]:
+    def _install(self, queue: str, map: PartitionMap, number: int, before: int) -> Steps[PartitionMap]:
         max_length = (yield from self._engine.settings(queue)).max_length
         wanted = PartitionMap(number, map.version + 1, before, max_length)
-        found = yield from self._maps.complete(queue, wanted)
+        found = yield from self._maps.install(queue, wanted)
         if (found.number, found.version, found.before) != (number, wanted.version, before):
             raise InvalidArgument(
                 f"Another process has changed the partitions of queue {queue!r} at the same time. `leasehold info "

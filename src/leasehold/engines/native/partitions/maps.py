@@ -81,7 +81,7 @@ class PartitionMaps:
         stored = yield from self._stored(queue, in_code or 1, known, keep_ms)
         noted = self._noted.get(queue)
         if noted is not None and noted.version > stored.version:
-            stored = yield from self.complete(queue, noted)
+            stored = yield from self.install(queue, noted)
         if in_code not in (None, stored.number) and queue not in self._differ:
             self._differ.add(queue)
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
@@ -113,7 +113,7 @@ class PartitionMaps:
             map = yield from self.ask(queue)
         return (yield from call(map))
 
-    def complete(self, queue: str, wanted: PartitionMap) -> Steps[PartitionMap]:
+    def install(self, queue: str, wanted: PartitionMap) -> Steps[PartitionMap]:
         """Make this the map of the queue, unless it has a newer one. Of two with the same version, the one counts that
         the first partition notes first. Return the map that the queue has then.
 

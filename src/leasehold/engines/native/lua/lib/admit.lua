@@ -1,4 +1,5 @@
 -- lib admit: what is to be known before a job is added.
+-- Needs: ARGV. Defines: due_time, has_ended, refusal. Redis: reads.
 --@include forget
 
 -- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls

@@ -1,5 +1,6 @@
 -- lib asked: a caller asks the partition that jobs belonged to before a change of the number. Those of a lane, a key or an id that is
 -- still here are added; the others belong to another partition by now. A part of `enqueue_shaped`.
+-- Needs: ARGV, has_ended, shape_at, shape_of, time, uniques. Sets: is_here. Redis: reads and writes.
 --@include homes
 is_here = {}
 local on_way, stays = {}, false

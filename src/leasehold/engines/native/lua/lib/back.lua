@@ -1,4 +1,5 @@
 -- lib back: leases that were not settled come back: to the front, in the order of their claims.
+-- Needs: digits. Defines: collect, release_claims, requeue. Redis: reads and writes.
 --@include wake unique notes ends retire blame places
 
 -- Remember a job that ended while no worker saw it: the next worker that maintains the queue reports it. With pcall, as

@@ -1,4 +1,5 @@
 -- lib claimdue: the work that is due, which a claim does before it takes jobs. A part of `claim`.
+-- Needs: ARGV, limit, number, remember, session, time. Sets: next_ms, uses_features.
 --@include config types back duework
 local config = config_of(ARGV[3])
 check_types()

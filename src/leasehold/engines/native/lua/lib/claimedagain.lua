@@ -1,5 +1,6 @@
 -- lib claimedagain: the answer of a claim that is sent again: its jobs, as far as they are still held: those of a lost reply stay
 -- with the worker. Their tokens follow each other, so the first and the last one are remembered. A part of `claim`.
+-- Needs: again, counted, held_key. Redis: reads.
 --@include crash
 if type(again) == 'table' then return again end
 local first, last = string.match(again, '^(%d+) (%d+)$')

@@ -1,4 +1,7 @@
 -- lib claimothers: a claim of a queue that has more than plain jobs, or in which work is due. A part of `claim`.
+-- Needs: ARGV, alone, is_calm, is_crowded, jobs, kind, large_jobs, limited_jobs, micros, number, paused, read, remember, session,
+-- take, take_list, time, worker. Sets: crowded, cut_to_bytes, finish, has_others, has_tombstones, has_tries, how, is_skipped,
+-- isolates, large, limit, limited, next_ms, start. Defines: note_occupied, suspects, unlaned. Redis: reads and writes.
 --@include full waitingtypes task unique tombstones large onhold
 allow_when_full()
 limited, large = limited_jobs ~= false, large_jobs ~= false

@@ -1,4 +1,5 @@
 -- lib counted: how often a job has failed and crashed.
+-- Defines: counted.
 
 -- Failures, crashes, and doubtful crashes, which another job beside it may have caused, from the text in `tries`.
 local function counted(text)

@@ -1,6 +1,7 @@
 -- lib due: entries of `scheduled`, whose scores are the times when jobs are due: `<when enqueued>/<id>`, with `*` in the place
 -- of `/` for a job that has a shape: only the records of these are read when they are due. Jobs that are due in the same
 -- millisecond keep the order in which they were enqueued: see lib tokens.
+-- Defines: due_entry, due_id, due_ids.
 --@include shapeof
 local function due_entry(id, record)
   return (string.match(record or '', '^%d+') or '0') .. (shape_of(record) == '' and '/' or '*') .. id

@@ -1,5 +1,6 @@
 -- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs whose time has come,
 -- and jobs of workers that died.
+-- Defines: run_due. Redis: reads and writes.
 --@include silence due hold
 
 -- Whether a due job waits for `move`: the number of partitions changes, and its lane is in another partition by now.

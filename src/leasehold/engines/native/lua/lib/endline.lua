@@ -1,4 +1,5 @@
 -- lib endline: the first line of an end.
+-- Defines: end_line.
 
 -- The second line is the record's own first line (completed jobs only), the rest is the body.
 -- `times`: when the job ended, and when its record expires.

@@ -1,5 +1,6 @@
 -- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
 -- part of `enqueue`.
+-- Needs: ARGV, each, jobs, map, room, time. Sets: due_at, has_ended_before, later, scheduled. Redis: reads.
 --@include admit large layout noted
 -- A caller that knows no map could add an id of its own to a partition that the id does not belong to.
 local outdated_map = not map and outdated(0)

@@ -1,4 +1,5 @@
 -- lib find: find one job, and take it out of its place.
+-- Defines: find, find_owner, place_of, take_out. Redis: reads and writes.
 --@include clock task due unique tombstones
 
 -- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text of the

@@ -1,4 +1,5 @@
 -- lib forget: forget the records of ended jobs. `trimmed`: count them as cut off by the limits.
+-- Defines: forget. Redis: writes.
 local function forget(state, ids, trimmed)
   if #ids == 0 then return end
   call('HDEL', key('ended'), unpack(ids))

@@ -1,4 +1,5 @@
 -- lib laneends: what the end of a job means for its lane.
+-- Defines: lane_ends. Redis: reads and writes.
 --@include shape
 local lane_ends = setmetatable({ function(my)
   -- The failed jobs that block a lane.

@@ -1,4 +1,5 @@
 -- lib lanelimits: how many jobs of a lane may run at a time.
+-- Defines: lane_limits. Redis: reads and writes.
 --@include lazy turns
 local lane_limits = setmetatable({ function(my)
   -- For each queue, whether some lane has a limit other than 1.

@@ -1,4 +1,5 @@
 -- lib laneline: how jobs get into the line of their lane.
+-- Defines: lane_line. Redis: reads and writes.
 --@include lanes
 
 -- How a job comes back into its lane: a part of `lane_line`.

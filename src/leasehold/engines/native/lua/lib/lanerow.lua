@@ -1,4 +1,5 @@
 -- lib lanerow: a lane as the inspector shows it.
+-- Defines: lane_row. Redis: reads.
 --@include laneends
 
 -- The last of these states that applies: idle, ready, busy, blocked, parked. See LaneState.

@@ -1,5 +1,6 @@
 -- lib lanes: lanes and whose turn it is. A job that is out of line but not ended (held, waiting for its retry,
 -- isolated, unroutable), or that has failed and blocks, occupies its lane.
+-- Defines: lanes. Redis: reads and writes.
 --@include lazy wake turns lanelimits
 
 -- How many jobs lanes have: a part of `lanes`.

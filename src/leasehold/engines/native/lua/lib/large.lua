@@ -1,5 +1,6 @@
 -- lib large: large records. Redis serves no other client while a call reads them, so a call reads a limited number of bytes.
 -- `meta.large` is set while there may be large records; without it no call asks for sizes.
+-- Defines: has_large, large, note_size, readable, some_of. Redis: reads and writes.
 local large = nil
 local function has_large()
   if large == nil then large = call('HEXISTS', key('meta'), 'large') == 1 end

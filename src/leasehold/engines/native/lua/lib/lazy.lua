@@ -1,5 +1,7 @@
 -- lib lazy: features that few queues use. Creating a function takes longer than calling one, so the functions of these
 -- features are created when a call first uses one of them.
+-- Needs: KEYS. Defines: gates, has_limits, has_places, lazy, limited, limits, make_limits, open_lanes, passes, places, rates,
+-- shapes, shared_key, starts, use_limits, uses_features. Redis: reads.
 
 -- The metatable of a table whose entries are functions that add the other functions. Each adds those of a purpose; they are called one
 -- after the other until the function that is asked for is there.

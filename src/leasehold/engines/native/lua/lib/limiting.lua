@@ -1,4 +1,5 @@
 -- lib limiting: the libs of limits. Few queues have limits, so their functions are made by a call that meets some.
+-- Sets: make_limits.
 --@include lazy clock
 make_limits = function()
 --@include gates limits openlanes places starts

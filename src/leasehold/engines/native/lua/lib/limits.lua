@@ -2,6 +2,7 @@
 -- <name>:<cost>:<concurrency>:<interval in microseconds>:<burst>, with commas between. What is stored in the namespace's
 -- `limits` replaces these numbers. State: `limit:<name>`, the time until which a rate is used up (GCRA: one number) and until
 -- when the limit rests; `places:<name>`, one entry for each unit of a lease that is held: it names the lease.
+-- Needs: digits, shared_key. Sets: limits, rates. Redis: reads and writes.
 limits = {}
 do
   local my = limits

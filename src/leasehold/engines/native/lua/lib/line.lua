@@ -1,4 +1,5 @@
 -- lib line: all lists of waiting jobs: for calls that empty a queue, and for pages of it.
+-- Defines: following, lines, pop_lane, pop_waiting, some_following, some_lanes. Redis: reads and writes.
 --@include large shape tombstones levels
 
 -- The lists of waiting jobs except lanes, in the order in which they are served; '' stands for the lanes.

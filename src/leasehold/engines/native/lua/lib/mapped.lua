@@ -1,4 +1,5 @@
--- lib mapped: reads a `room` that names a map of the queue's partitions, for the script `enqueue`. Sets room, map and each.
+-- lib mapped: reads a `room` that names a map of the queue's partitions. A part of `enqueue`.
+-- Needs: ARGV. Sets: each, map, room.
 --@include noted
 room, map, each = string.match(ARGV[3], '^(%d+) (%d+) ([24])$')
 room, map, each = tonumber(room), tonumber(map), tonumber(each)

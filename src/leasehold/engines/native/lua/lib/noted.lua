@@ -1,6 +1,7 @@
 -- lib noted: the map of the queue's partitions, as this partition has noted it: `settings.map` is
 -- `<version>:<number>:<number before, or 0>:<this partition>:<maximum length of the queue>`. A queue whose number was never changed
 -- has none.
+-- Defines: outdated. Redis: reads.
 
 -- The error for a caller that knows an older version than is noted here: it could put a job where its lane is not any more.
 local function outdated(version)

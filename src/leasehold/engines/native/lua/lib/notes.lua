@@ -1,4 +1,5 @@
 -- lib notes: notes about active jobs: that a job is to be cancelled (the body of that end), and its progress.
+-- Defines: cancels_asked, clear_notes, noted. Redis: reads and writes.
 --@include lazy
 local noted = nil
 local function has_notes()

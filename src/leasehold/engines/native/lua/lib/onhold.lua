@@ -1,4 +1,5 @@
 -- lib onhold: how long a queue or a lane is on hold: see lib hold.
+-- Defines: hold_left. Redis: reads.
 
 -- How long a hold lasts from now on, in ms; 0: there is none. A hold that ends later than any can was written before the
 -- clock was set back.

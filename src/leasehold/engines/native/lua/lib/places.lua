@@ -1,5 +1,6 @@
 -- lib places: the places that leases hold at their limits. An entry names its lease, so it can be removed once and no more: by the
 -- step that takes the claim out of `held:<worker>`.
+-- Needs: digits, limits, open_lanes, rates, shapes, shared_key. Sets: places. Redis: writes.
 places = {}
 do
   local my = places

@@ -1,5 +1,6 @@
 -- lib queued: the end of an enqueue. Stands where the ids in `ready`, and the scores and ids in `scheduled` (`later`: the
 -- same ids), have been added and are in no line yet.
+-- Needs: later, ready, scheduled, wake_one. Redis: reads and writes.
 if #ready > 0 then
   call('RPUSH', key('ready'), unpack(ready))
   wake_one()

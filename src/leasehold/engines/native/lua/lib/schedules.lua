@@ -2,6 +2,7 @@
 -- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`; `due` name →
 -- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last, and `@last` and
 -- `@since`: the last announcement, and the first one without a pause.
+-- Needs: digits. Defines: schedules. Redis: reads and writes.
 local schedules = {}
 local STATE = { 'planned', 'fire', 'runs', 'skipped', 'missed', 'last_planned', 'ran', 'last', 'paused' }
 

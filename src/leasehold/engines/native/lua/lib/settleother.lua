@@ -1,5 +1,7 @@
 -- lib settleother: completions of jobs with a shape, or in a queue in which jobs have failed, are watched or have notes. A part of
 -- `settle`.
+-- Needs: ARGV, completes, counted, held, ids, number_in. Sets: completed_ids, finish, noted, settle_other, tries, watching.
+-- Defines: return_to_front, settle_uncompleted, shape_at, woken. Redis: reads and writes.
 --@include full waitingtypes unique notes watched
 allow_when_full()
 tries, completed_ids = {}, {}

@@ -1,5 +1,7 @@
 -- lib settleuncompleted: settlements that are not completions: retries, releases, bad ends, rounds of persistent jobs. A part of
 -- `settle`.
+-- Needs: ARGV, ids, micros, shape_at, time, tries, worker. Sets: return_to_front, settle_uncompleted, woken. Redis: reads and
+-- writes.
 --@include config back due task large
 local config = config_of(ARGV[3])
 local tasks, front, cancels = {}, {}, cancels_asked(ids)

@@ -1,4 +1,5 @@
 -- lib starts: whether a job may start under its limits, and what its start uses of them. A part of `claim`.
+-- Needs: gates, has_places, limits, open_lanes, places, rates, shapes. Sets: starts.
 starts = {}
 do
   local my = starts

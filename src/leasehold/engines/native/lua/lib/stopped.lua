@@ -1,4 +1,5 @@
 -- lib stopped: why a ready job waits at a gate.
+-- Defines: stop_of. Redis: reads.
 --@include shape
 
 -- The limit at whose gate the lane of a job waits: `<name> <places taken> <the moment from which on a job may start, or 0>`; '' for

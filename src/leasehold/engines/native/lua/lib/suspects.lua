@@ -1,6 +1,7 @@
 -- lib suspects: jobs that were running when two workers died wait in `isolated`, since any of them may be to blame. Half as
 -- many of them as the worker has slots may run together, and with each further death half of that. After `config.alone`
 -- deaths a job runs alone. Of these the latest claim stands first: a job that kills its worker has mostly just begun.
+-- Needs: counted, digits, lanes, shape_of. Sets: suspects. Redis: reads and writes.
 --@include blame
 suspects = suspects or setmetatable({ function(my)
 --@include company

@@ -1,4 +1,5 @@
 -- lib takelevels: take jobs of all priorities in their turns. A part of `claim`, for queues that use features.
+-- Needs: has_others, jobs, limit, unlaned. Defines: take_levels. Redis: reads and writes.
 --@include taketurns levels
 
 -- Take up to `count` jobs of one priority.

@@ -1,4 +1,6 @@
 -- lib takelist: take jobs from the front of a list. A part of `claim`.
+-- Needs: ARGV, counted, cut_to_bytes, dropped, is_skipped, jobs, limit, number_in, take, taken, turned. Sets: has_tries, isolates,
+-- looked, read. Defines: ask, is_spent, refused, take_list. Redis: reads and writes.
 
 -- The error of a list in whose place is another program's data. The claim ends with the jobs that it has, or with the error.
 local refused = nil

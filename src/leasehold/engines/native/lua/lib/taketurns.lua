@@ -1,4 +1,8 @@
 -- lib taketurns: take jobs of lanes, lane by lane in their turns. A part of `claim`, for queues that use features.
+-- Needs: ARGV, counted, dropped, gates, has_limits, has_places, has_tries, is_internal, is_tombstone, jobs, lane_limits, lanes,
+-- limit, limits, looked, micros, number_in, of_lane, open_lanes, passes, read, shape_of, shapes, shared_key, starts, take, taken,
+-- task_of, time, token, token_text, turns. Sets: isolates, note_occupied, refused, turned, unlaned. Defines: take_common. Redis:
+-- reads and writes.
 --@include takelist
 
 -- The lanes of jobs that this claim has taken out of line, and the texts of these jobs in `busy`. They are written together; before

@@ -1,4 +1,5 @@
 -- lib trim: queues keep a limited number of ends.
+-- Defines: trim. Redis: reads.
 --@include forget
 
 -- Keep at most `max` records of a state. Records that expire first go first; those of jobs that block a lane do not count.

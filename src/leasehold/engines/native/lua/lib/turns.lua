@@ -1,6 +1,7 @@
 -- lib turns: the order in which lanes are served. `turns` has lanes whose next job may be claimed, and shares that have such lanes.
 -- A lane whose name begins with `@` is internal: all jobs without a lane that have the same limits and the same share wait in
 -- it, and none of them occupies it.
+-- Defines: is_internal, turns. Redis: reads and writes.
 --@include lazy
 local function is_internal(lane) return string.byte(lane) == 64 end
 

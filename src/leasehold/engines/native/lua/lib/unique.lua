@@ -1,5 +1,6 @@
 -- lib unique: keys that one job at a time may have. `unique` has <until when, or 0: until the job frees it> <id>.
 -- Modes: s until the job starts, e until it ends, w for a time.
+-- Defines: has_key, uniques. Redis: reads and writes.
 --@include shape
 
 -- Whether a job with this shape has a key.

@@ -1,4 +1,5 @@
 -- lib waitingtypes: check the types of the keys by which jobs wait for more than their turn: see lib types.
+-- Sets: uses_features. Defines: check_all, check_waiting, only_lanes. Redis: reads.
 --@include lazy
 
 local function check_all(command, suffixes)

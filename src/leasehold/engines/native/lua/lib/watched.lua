@@ -1,4 +1,5 @@
 -- lib watched: callers that wait for the end of a job.
+-- Defines: publish_end, watching. Redis: reads and writes.
 local watching = nil
 -- Publish the end of a job to the callers that wait for it.
 local function publish_end(id, state)
