@@ -242,7 +242,7 @@ class Task(Generic[P, R, C]):
 
         thumbnail.job(request.args["id"]).result(timeout=0)
         """
-        return JobHandle(self._client, self.queue, names.known_id(id), _results=self.results)
+        return JobHandle(self._client, self.queue, names.known_id(id), results=self.results)
 
     def template(self, call: TaskCall[Any]) -> NewJob:
         """Return the job that a call becomes, as schedules enqueue it: without enqueue middleware. Sends nothing."""

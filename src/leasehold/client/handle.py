@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from msgspec import Struct
-
-from leasehold.client.client import Client, a_loop_runs, asynchronous, blocking, seconds_or_none
+from leasehold.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
 from leasehold.client.unique import public_view
 from leasehold.core import limits, names
 from leasehold.core.codec import note_of
@@ -20,13 +18,16 @@ from leasehold.core.shape import CancelAnswer, Conflict
 from leasehold.core.signature import Results
 from leasehold.core.steps import Steps
 
+if TYPE_CHECKING:
+    from leasehold.client.client import Client
+
 RESULT_WAIT_MS: Final = 2_000
 """A caller that waits for a result checks the job at least this often, even if messages are lost."""
 
 R = TypeVar("R")
 
 
-class JobHandle(Struct, Generic[R], frozen=True, eq=False, gc=False):
+class JobHandle(Generic[R]):
     """An enqueued job. `created`: whether the enqueue that returned this handle made the job.
 
     `conflict`: what that enqueue did because another job had the unique key (None: none had); the handle is then that
@@ -36,12 +37,23 @@ class JobHandle(Struct, Generic[R], frozen=True, eq=False, gc=False):
     job.result(timeout=10)
     """
 
-    _client: Client
-    queue: str
-    id: str
-    created: bool = False
-    conflict: Conflict | None = None
-    _results: Results | None = None
+    __slots__ = ("_client", "_results", "conflict", "created", "id", "queue")
+
+    def __init__(
+        self,
+        client: Client,
+        queue: str,
+        id: str,
+        created: bool = False,
+        conflict: Conflict | None = None,
+        results: Results | None = None,
+    ) -> None:
+        self.queue = queue
+        self.id = id
+        self.created = created
+        self.conflict = conflict
+        self._client = client
+        self._results = results
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id!r} of queue {self.queue!r}>"

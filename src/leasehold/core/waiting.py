@@ -49,7 +49,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A blocking command that is sent in one write with a claim from `queue`, before it. Its reply is not used.
+    """A blocking command that is sent in one write with a claim from `queue`, before it, which does not use its reply.
 
     The lease may begin at any moment of the wait. So the wait must end, and a heartbeat follow it, before other workers
     take over a lease that began with the wait.

@@ -83,7 +83,7 @@ class Fetcher:
                 return False
             self._inflight.room.clear()
             await self._intake.rest(self._inflight.room.wait())
-        elif self._lead is None and not self._suspects.may_claim():
+        elif self._lead is None and not self._suspects.may_claim():  # a claim that waits asks after its wait
             await self._stand_by(RESERVED_LOOK_MS)
         else:
             return await self._claim()
@@ -91,7 +91,7 @@ class Fetcher:
 
     async def _claim(self) -> bool:
         """Claim once, and do what follows. False: a burst is over."""
-        was_lasting = self._burst and self._inflight.lasting
+        was_lasting = self._inflight.lasting
         lead, self._lead = self._lead, None
         if lead is not None:
             self._waits_for = self._claimer.startable()
@@ -102,7 +102,7 @@ class Fetcher:
         self._keep_leases()
         is_reserved = self._suspects.reserved is not None
         if claimed.is_partial and not is_reserved:
-            await asyncio.sleep(0)  # what was just started comes first; where more waits, Redis works meanwhile
+            await asyncio.sleep(0)  # its handlers begin before the next claim; after a full claim Redis works meanwhile
             if claimed.took_all:
                 await asyncio.sleep(0)  # the ends of handlers are reported in the next turn
         following = after_claim(
@@ -115,6 +115,7 @@ class Fetcher:
             only_lasting=was_lasting and self._inflight.lasting,
             is_last_look=self._is_last_look,
         )
+        # A last look lasts until a claim brings other work.
         self._is_last_look = following is Following.LAST_LOOK or (self._is_last_look and not claimed.may_continue)
         if claimed.leased.leases:
             self._woken_in_vain = 0

@@ -22,7 +22,7 @@ from leasehold.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from leasehold.engines.native.wire import (
     TOO_LONG,
     WOKE,
-    adding,
+    enqueue_call,
     new_part,
     outcome_part,
     read_enqueued,
@@ -59,9 +59,15 @@ class NativeEngine(PartitionedEngine):
         return namespace_prefix(self.namespace)
 
     def _add(
-        self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
+        self,
+        jobs: Sequence[NewJob],
+        queue: str,
+        chunk: list[Part],
+        room: int,
+        version: int | None = None,
+        asks: bool = False,
     ) -> Steps[Iterable[Enqueued]]:
-        script, asked, args = adding(chunk, room, map)
+        script, asked, args = enqueue_call(chunk, room, version, asks)
         reply = yield from _with_room(queue, self._act(script, queue, asked, *args))
         if reply.endswith(WOKE) and self.is_partition(queue):
             yield from self._post(queue)
@@ -82,7 +88,7 @@ class NativeEngine(PartitionedEngine):
         if map.is_parted:
             raise UnsupportedFeature(f"Queue {queue!r} has partitions; jobs of other wire formats move to one without.")
         parts = [new_part(position, job) for position, job in enumerate(jobs)]
-        script, room, args = adding(parts, len(jobs), str(map.version))
+        script, room, args = enqueue_call(parts, len(jobs), map.version)
         added = _added((yield from _with_room(queue, _one(self._import(script, queue, name, room, *args)))))
         if added is None:
             raise QueueFull(f"Another run of the migration found queue {queue!r} full.")

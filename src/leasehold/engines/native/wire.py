@@ -66,14 +66,22 @@ def whole(part: Part) -> tuple[Arg, ...]:
     return part.args if len(part.args) == 4 else (*part.args, "", "0")
 
 
-def adding(chunk: list[Part], room: int, map: str = "") -> tuple[str, Arg, Iterable[Arg]]:
-    """The script that adds these jobs, its `room`, and their arguments. `map`: its version, and `?` to ask for it."""
-    if not map.endswith("?") and all(len(part.args) == 2 for part in chunk):
-        return "enqueue", f"{room} {map} 2" if map else room, args_of(chunk)
+def enqueue_call(
+    chunk: list[Part], room: int, version: int | None = None, asks: bool = False
+) -> tuple[str, Arg, Iterable[Arg]]:
+    """The script that adds these jobs, its `room`, and the arguments of the jobs.
+
+    `version`: of the queue's map of partitions, as the caller knows it; 0: it knows that there is none; None: it has
+    not asked. Then jobs that are next in line, with ids that were drawn, are added without a look at the map. `asks`:
+    only jobs whose lane, key or id is there already are added.
+    """
+    if not asks and all(len(part.args) == 2 for part in chunk):
+        return "enqueue", room if version is None else f"{room} {version} 2", args_of(chunk)
     rows = [whole(part) for part in chunk]
-    if map.endswith("?") or any(row[-1] not in ("0", "1") for row in rows):
-        return "enqueue_shaped", f"{room} {map}" if map else room, chain.from_iterable(rows)
-    return "enqueue", f"{room} {map or 0} 4", chain.from_iterable(rows)
+    if asks or any(row[-1] not in ("0", "1") for row in rows):
+        long_room = f"{room} {version}{'?' if asks else ''}"
+        return "enqueue_shaped", room if version is None else long_room, chain.from_iterable(rows)
+    return "enqueue", f"{room} {version or 0} 4", chain.from_iterable(rows)
 
 
 def _rule(job: NewJob) -> str:

@@ -1,8 +1,8 @@
 -- enqueue: add jobs to a queue, each at once or at its time; an id that exists already is left alone.
 -- KEYS[1] prefix
--- ARGV session number room (id record)...
--- room: a number; or `<number> <version> <each>`: of a caller that knows this version of the map of the queue's partitions (0: none), and
--- with 4 arguments for each job, (id record due own), where 2 are those of jobs that are next in line and have ids that were drawn.
+-- ARGV session number room job...
+-- room: a number, and a job is (id record): it is next in line, and its id was drawn. Or `<number> <version> <each>`: the version of the
+-- map of the queue's partitions that the caller knows (0: there is none); each 2: as above; each 4: a job is (id record due own).
 -- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move. Behind them ! if
 -- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
@@ -18,7 +18,7 @@ end
 --@include now
 local jobs, each, map = key('jobs'), 2, nil
 if not room then
---@part mapped
+--@part longroom
 end
 
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first

@@ -39,9 +39,15 @@ class PartitionedProducer(PartitionedInspector):
 
     @abstractmethod
     def _add(
-        self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int, map: str = ""
+        self,
+        jobs: Sequence[NewJob],
+        queue: str,
+        chunk: list[Part],
+        room: int,
+        version: int | None = None,
+        asks: bool = False,
     ) -> Steps[Iterable[Enqueued]]:
-        """`map`: the version of the queue's map that the caller knows; with `?`, only what belongs here is added."""
+        """`version`, `asks`: see `wire.enqueue_call`."""
 
     def _add_all(
         self, queue: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
@@ -81,7 +87,7 @@ class PartitionedProducer(PartitionedInspector):
             for position in (yield from self._ask_old(place_of(queue, old), map, jobs, there, answers)):
                 job = jobs[position]
                 homes.setdefault(map.homes(key_of(job.id, job.shape))[-1], []).append(position)
-        add = partial(self._add, map=str(map.version))
+        add = partial(self._add, version=map.version)
         for home, there in homes.items():
             yield from self._add_to(place_of(queue, home), jobs, sorted(there), answers, add)
 
@@ -96,7 +102,7 @@ class PartitionedProducer(PartitionedInspector):
         """Add the jobs whose lane, key or id is still in the old partition. Return the positions of the others."""
         asked: dict[int, Enqueued] = {}
         try:
-            yield from self._add_to(place, jobs, positions, asked, partial(self._add, map=f"{map.version}?"))
+            yield from self._add_to(place, jobs, positions, asked, partial(self._add, version=map.version, asks=True))
         finally:
             answers |= {position: answer for position, answer in asked.items() if answer is not NOT_HERE}
         return [position for position in positions if asked[position] is NOT_HERE]

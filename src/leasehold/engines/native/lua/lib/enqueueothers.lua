@@ -1,9 +1,9 @@
 -- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
 -- part of `enqueue`.
--- Needs: ARGV, each, jobs, map, room, time. Sets: due_at, has_ended_before, later, scheduled. Redis: reads.
+-- Needs: ARGV, each, jobs, map, max_length, room, time. Sets: due_at, has_ended_before, later, scheduled. Redis: reads.
 --@include admit large layout noted
--- A caller that knows no map could add an id of its own to a partition that the id does not belong to.
-local outdated_map = not map and outdated(0)
+-- In a queue with partitions, max_length here is the share of this one: the caller has to know the others.
+local outdated_map = max_length and not map and outdated(0)
 if outdated_map then return outdated_map end
 has_ended_before, due_at, scheduled, later = has_ended, due_time, {}, {}
 local largest = 0

@@ -1,4 +1,4 @@
--- lib mapped: reads a `room` that names a map of the queue's partitions. A part of `enqueue`.
+-- lib longroom: reads the long form of `room`. A part of `enqueue`.
 -- Needs: ARGV. Sets: each, map, room.
 --@include noted
 room, map, each = string.match(ARGV[3], '^(%d+) (%d+) ([24])$')
