@@ -187,7 +187,7 @@ _PLAIN: Final = (
     Mutant("unchecked-types", "\ncheck_types()\n", "\n"),
     Mutant("settle-unchecked-types", "  check_types()\n", "", ("settle",)),
     Mutant("settle-unchecked-lanes", "  check_waiting()\n  is_awake()\n", "", ("settle",)),
-    Mutant("ghost-for-ever", "  drop_tombstones()\n", ""),
+    Mutant("ghost-for-ever", "if not more then drop_tombstones() end", "", ("claim",)),
     Mutant("suspects-hide-others", "looked < limit + 200 and", "looked < limit and"),
     Mutant("task-stays-listed", "call('SREM', key('unroutable'), found)", ""),
     Mutant(
