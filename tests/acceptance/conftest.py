@@ -86,7 +86,7 @@ class Run:
         for reader in self._readers:
             reader.join(LIMIT_S)
         assert status == expect, f"ended with {status}, expected {expect}:\n{self.out}\n{self.err}"
-        assert "Traceback" not in self.err
+        assert "Traceback" not in self.err, self.err
         return self
 
     def close(self) -> None:
