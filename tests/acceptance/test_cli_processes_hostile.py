@@ -83,7 +83,7 @@ def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app,
     assert neighbour.result(timeout=120) == worker
     assert view(app, neighbour).crashes == 0
     assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=120) == worker
-    # Its log may have what the fork dropped: the generators that other threads were in, and open connections.
+    # The forked copy may warn of its connections: the threads that used them are not in it.
     assert run.signal(signal.SIGTERM).process.wait(30) == 0
 
 
