@@ -10,7 +10,7 @@ import pytest
 
 from leasehold import Every, Leasehold
 from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from leasehold.core.job import Repartition, State
+from leasehold.core.job import NewJob, Repartition, State
 from leasehold.core.outcome import Completed, Failed
 from leasehold.core.partitions import PartitionMap, home_of, place_of
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, QueueSettings, Until
@@ -228,6 +228,15 @@ def test_the_token_of_a_moved_job_grows_whatever_the_clock_of_its_node(world: Wo
     assert change.one.retry("a")
     (after,) = change.one.take()
     assert int(after.token) > ahead
+
+
+def test_a_producer_that_knows_of_no_partitions_has_the_room_of_the_whole_queue(world: World) -> None:
+    change = Change(world, 1)
+    change.stale.configure(max_length=16)
+    change.begin(4)
+    change.end()
+    jobs = [NewJob("q", f"drawn-{n}", b"p") for n in range(8)]
+    assert all(answer.created for answer in change.stale.enqueue(jobs)), "four fit into each partition"
 
 
 def test_new_partitions_have_the_settings_of_the_queue(world: World) -> None:
