@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leasehold import Leasehold
+from leasehold.app.run import WorkerOptions, run_worker
 from leasehold.core.engine import Alone
 from leasehold.runtime.machine import Machine
 from leasehold.runtime.ports import Env
@@ -137,3 +141,18 @@ async def test_a_worker_begins_nothing_while_another_runs_a_job_alone(path: Path
         first.open.set()
         await other.settled(2)
         await one.settled(1)
+
+
+def test_a_worker_that_ended_in_a_program_leaves_the_machine_to_others(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Leasehold(redis_url) as app:
+
+        @app.task(name="ping")
+        async def ping() -> None: ...
+
+        ping.enqueue()
+        asyncio.run(run_worker(app, WorkerOptions(burst=True, signals=False)))
+    (busy,) = tmp_path.glob("*.busy")
+    assert Machine(busy).is_quiet()

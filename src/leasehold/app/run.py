@@ -147,7 +147,7 @@ async def run_worker(
     _check_url(app.settings.url)
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
-    keeper = _keeper_of(app, parent, workers)
+    keeper, machine = _keeper_of(app, parent, workers), _machine_of(app)
     try:
         settings = WorkerSettings(
             options.queues or queues_of(app),
@@ -167,7 +167,7 @@ async def run_worker(
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
-        worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=_machine_of(app)))
+        worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=machine))
         workers.append(worker)
         created(worker)
         reporting = asyncio.create_task(_report(worker, keeper))
@@ -184,6 +184,8 @@ async def run_worker(
             reporting.cancel()
         return finished
     finally:
+        if machine is not None:
+            machine.close()
         await driver.close()
         await app.aclose()
 

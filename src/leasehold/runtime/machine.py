@@ -8,11 +8,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 AHEAD_MOST_S: Final = 1_200.0
 """A time further ahead than this was written before the clock was set back, and is ignored."""
 TRIES: Final = 50
 """Attempts at a lock that other processes hold only for a moment, to test it."""
+
+
+_locks: WeakSet[Lock] = WeakSet()
+
+
+def _close_all() -> None:
+    for lock in list(_locks):
+        lock.close()
+
+
+# Else a child that a handler forks would keep the locks after its worker has died.
+os.register_at_fork(after_in_child=_close_all)
 
 
 class Lock:
@@ -24,8 +37,7 @@ class Lock:
         self._clock = clock
         self._file: int | None = None
         self.held: int = fcntl.LOCK_UN
-        # Else a child that a handler forks would keep the lock after its worker has died.
-        os.register_at_fork(after_in_child=self._close)
+        _locks.add(self)
 
     def hold(self, kind: int) -> bool:
         """Get or keep the lock: `LOCK_SH` or `LOCK_EX`. False: another process has it; this one loses its own."""
@@ -62,16 +74,17 @@ class Lock:
         except OSError:
             return
 
+    def close(self) -> None:
+        """Lose the lock, as the end of the process does."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file, self.held = None, fcntl.LOCK_UN
+
     def _open(self) -> int:
         if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
         return self._file
-
-    def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file, self.held = None, fcntl.LOCK_UN
 
 
 class Machine:
@@ -125,3 +138,8 @@ class Machine:
     def end_turn(self) -> None:
         """End the turn of other jobs: there are none."""
         self._busy.set(0)
+
+    def close(self) -> None:
+        """Leave the machine to the others: this worker has ended, and its process may not."""
+        self._wanted.close()
+        self._busy.close()
