@@ -163,6 +163,22 @@ def test_a_suspect_is_in_no_batch(world: World) -> None:
     assert batch(world) == list("bcd")
 
 
+@pytest.mark.needs(Feature.LANE_POLICIES, Trait.SUSPECTS)
+def test_a_suspect_behind_others_waits_for_their_end(world: World) -> None:
+    world = world.with_options(alone_after_crashes=1, max_crashes=9)
+    world.put_in("L", *"abc", limit=2)
+    a = world.take_one("w1")
+    assert world.take_ids(1, "victim") == ["b"]
+    assert world.leave("victim", crashed=True) == 1
+    assert world.settle(a, Released())
+    world.put_in("L", "d", limit=1)
+    (a,) = world.take(10, "w1", of_lane=3)
+    assert a.record.id == "a"
+    assert world.take_ids(10, "w2") == []
+    world.finish(a)
+    assert world.drain() == list("bcd")
+
+
 @pytest.mark.needs(Feature.LANE_POLICIES)
 @pytest.mark.parametrize("policy", [LaneFailure.BLOCK, LaneFailure.PARK])
 def test_one_that_fails_for_good_stops_the_lane_for_what_follows(world: World, policy: LaneFailure) -> None:

@@ -233,7 +233,6 @@ _LANES: Final = (
     Mutant("lane-of-uncounted-jobs", "waiting[n] = call('RPUSH'", "call('RPUSH'"),
     Mutant("lane-is-still-occupied", "busy[at[n]] = busy[at[n]] - 1", ""),
     Mutant("full-lane-goes-on", "if turn.busy >= limited_to and not refused then return false end", "", ("claim",)),
-    Mutant("lane-count-grows", "if not text then more[lane]", "if true then more[lane]"),
     Mutant(
         "lane-retry-at-the-end",
         "place(id, shape, call('HEXISTS', key('busy'), id) == 1)\n  end",

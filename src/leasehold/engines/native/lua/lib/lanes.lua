@@ -109,18 +109,15 @@ end
 local lanes = setmetatable({ function(my)
   function my.busy_of(lane) return is_internal(lane) and 0 or tonumber(call('HGET', key('lanes'), lane) or 0) end
 
-  -- Note that jobs occupy their lanes, `texts`: {id, '<rank> <lane>'...}. The rank is the place of a job in the lane's order: several
-  -- jobs may be out of line at one time, and they come back in any order.
+  -- Note that jobs, which have left the line, occupy their lanes, `texts`: {id, '<rank> <lane>'...}. The rank is the place of a job
+  -- in the lane's order: several jobs may be out of line at one time, and they come back in any order.
   function my.occupy(lanes_of, texts)
-    local ids, names, more, counts = {}, {}, {}, {}
-    for n = 1, #lanes_of do ids[n] = texts[2 * n - 1] end
-    for n, text in ipairs(call('HMGET', key('busy'), unpack(ids))) do
-      local lane = lanes_of[n]
-      if not text and not more[lane] then names[#names + 1] = lane end
-      if not text then more[lane] = (more[lane] or 0) + 1 end
+    local names, more, counts = {}, {}, {}
+    for _, lane in ipairs(lanes_of) do
+      if not more[lane] then names[#names + 1] = lane end
+      more[lane] = (more[lane] or 0) + 1
     end
     call('HSET', key('busy'), unpack(texts))
-    if #names == 0 then return end
     for n, count in ipairs(call('HMGET', key('lanes'), unpack(names))) do
       counts[2 * n - 1], counts[2 * n] = names[n], (count or 0) + more[names[n]]
     end
