@@ -1,4 +1,7 @@
-"""Locks between the worker processes of one machine or container. A lock ends with its process."""
+"""Locks between the worker processes of one machine or container. A lock ends with its worker, or with its process.
+
+`flock` locks an open file and not a process, so two workers in one process do not share a lock.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -76,9 +80,10 @@ class Lock:
 
     def close(self) -> None:
         """Lose the lock, as the end of the process does."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file, self.held = None, fcntl.LOCK_UN
+        file, self._file, self.held = self._file, None, fcntl.LOCK_UN
+        if file is not None:
+            with suppress(OSError):  # a handler has closed all files
+                os.close(file)
 
     def _open(self) -> int:
         if self._file is None:
@@ -140,6 +145,6 @@ class Machine:
         self._busy.set(0)
 
     def close(self) -> None:
-        """Leave the machine to the others: this worker has ended, and its process may not."""
+        """Free the locks: the worker has ended, and its process may not."""
         self._wanted.close()
         self._busy.close()

@@ -1,5 +1,5 @@
 -- lib company: which jobs may run beside each other in a worker while some of them may be to blame for the deaths of workers.
--- See docs/decisions/0008-crashes.md. A claim that keeps other jobs out for a time is marked by its kind: x<ms>, the job runs
+-- See docs/decisions/0008-crashes-and-suspects.md. A claim that keeps other jobs out for a time is marked by its kind: x<ms>, the job runs
 -- alone; y<ms>, it runs beside suspects that have run for long.
 --@include holding crash
 

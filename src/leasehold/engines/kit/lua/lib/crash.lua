@@ -1,4 +1,4 @@
--- lib crash: how a job crashed, and whether the crash ends it. See docs/decisions/0008-crashes.md.
+-- lib crash: how a job crashed, and whether the crash ends it. See docs/decisions/0008-crashes-and-suspects.md.
 
 -- For how many ms nothing else is claimed beside a job, by the kind of its claim: see lib company.
 local function claim_window(kind) return tonumber(string.match(kind, '^[xy](%d+)$') or nil) end
