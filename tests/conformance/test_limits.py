@@ -224,6 +224,15 @@ def test_a_slow_rate_that_becomes_fast_lets_jobs_start(world: World) -> None:
     assert world.until(world.take_ids) == ["c", "d"]
 
 
+def test_a_rate_that_new_code_makes_faster_is_used_up_for_seconds_at_most(world: World) -> None:
+    put(world, LimitRule("api", interval_us=HOUR_US), "a")
+    assert world.take_ids() == ["a"]
+    put(world, LimitRule("api", interval_us=1_000), "b")
+    assert world.take_ids() == []
+    pass_ms(world, 1_100)
+    assert world.take_ids() == ["b"]
+
+
 def test_a_rate_limited_job_lets_its_limit_rest(world: World) -> None:
     put(world, PAIR, *"abc")
     first, second = world.take()
