@@ -13,9 +13,10 @@ from bench.environments import environment_for, known_pins
 from bench.roster import ALL
 from bench.speed import sections
 from bench.speed.goals import Kept, table, verdicts
+from bench.speed.measures import BY_NAME
 from bench.speed.picture import bars
 from bench.speed.results import FOLDER, Run, described, load
-from bench.speed.rounds import told
+from bench.speed.rounds import PARTS, told
 from bench.speed.tables import absent, better_peers, measured, settings
 from bench.speed.tables import table as measure_table
 
@@ -97,7 +98,8 @@ def _compared(run: Run) -> list[str]:
     parts += ["### Where another queue is better", better_peers(run)]
     for measure in measured(run):
         parts += [f"### {measure.title}", measure.about, measure_table(run, measure)]
-    parts += ["### Who was measured", settings(run)]
+    named = "; ".join(f"*{part.name}* {BY_NAME[part.measures[0]].title}" for part in PARTS)
+    parts += ["### Who was measured", settings(run), f"The last column names tables by a word: {named}."]
     missing = absent(run, ALL)
     if missing:
         parts.append("Not measured: " + "; ".join(f"{name} ({reason})" for name, reason in missing.items()) + ".")

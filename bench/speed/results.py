@@ -108,9 +108,10 @@ def this_machine(redis: str, load: tuple[float, float] = (0.0, 0.0)) -> Machine:
 
 def described(machine: Machine) -> str:
     """A sentence about the machine, for the page."""
+    server = f", Redis {machine.redis}" if machine.redis else ""
     return (
-        f"{machine.date}, {machine.cores} cores, {machine.memory_gb} GB, {machine.system}, Python {machine.python}, "
-        f"Redis {machine.redis}; load of the machine (work of others included) {machine.load[0]:g} at the start and "
+        f"{machine.date}, {machine.cores} cores, {machine.memory_gb} GB, {machine.system}, Python {machine.python}"
+        f"{server}; load of the machine (work of others included) {machine.load[0]:g} at the start and "
         f"{machine.load[1]:g} at the end"
     )
 

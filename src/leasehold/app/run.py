@@ -184,10 +184,10 @@ async def run_worker(
             reporting.cancel()
         return finished
     finally:
-        await driver.close()
-        await app.aclose()
         if machine is not None:
             machine.close()
+        await driver.close()
+        await app.aclose()
 
 
 def _source_of(app: Leasehold) -> str:

@@ -19,7 +19,6 @@ AHEAD_MOST_S: Final = 1_200.0
 TRIES: Final = 50
 """Attempts at a lock that other processes hold only for a moment, to test it."""
 
-
 _locks: WeakSet[Lock] = WeakSet()
 
 
@@ -28,7 +27,7 @@ def _close_all() -> None:
         lock.close()
 
 
-# Else a child that a handler forks would keep the locks after its worker has died.
+# Otherwise a child that a handler forks would keep the locks after its worker has died.
 os.register_at_fork(after_in_child=_close_all)
 
 

@@ -12,7 +12,7 @@ import pytest
 from leasehold.client.transfer import Side, Transfer, Transferred
 from leasehold.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature
 from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
+from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
 from leasehold.core.rates import LimitRule
 from leasehold.core.schedule import ScheduleSpec, StoredSchedule
 from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
@@ -241,6 +241,23 @@ def test_without_room_all_stays_as_it_was(world: World) -> None:
         ["x1", "x2", "x3"],
         ["a", "b", "c"],
     )
+
+
+@pytest.mark.parametrize("state", [State.READY, State.COMPLETED])
+def test_a_job_that_is_enqueued_again_during_a_move_is_not_returned_as_well(world: World, state: State) -> None:
+    world.put_in("x", "x1", "x2", limit=2, own_id=True)
+    world.put("a", own_id=True)
+    transfer = NativeTransfer(world.engine)
+    rows = world.run(transfer.export("q", "there"))
+    world.put_in("x", "x1", limit=2, own_id=True)
+    if state is State.COMPLETED:
+        world.settle(world.take_one(), Completed(b"", 60_000))
+    world.run(transfer.end_export("q", rows.name, False))
+    leases = [lease for worker in ("w1", "w2", "w3", "w4") for lease in world.take(1, worker)]
+    held = sorted(lease.record.id for lease in leases)
+    assert held == (["a", "x1", "x2"] if state is State.READY else ["a", "x2"])
+    world.finish(*leases)
+    assert world.lanes(LaneState.BUSY) == []
 
 
 def test_tombstones_do_not_move_and_hide_nothing(world: World) -> None:

@@ -3,8 +3,9 @@
 -- ARGV move arrived
 -- arrived: 1, or 0: nothing of the move was added; or one of them for each job.
 -- Returns: 1, or 0 when this move has ended before.
--- Invariant: the jobs are in `moving`, or returned to the ends of their lists in their order. Sending it again is harmless.
---@include begin types find ends rows
+-- Invariant: the jobs are in `moving`, or returned to the ends of their lists in their order; but one whose id a producer has used
+-- again meanwhile is the same job, and not returned. Sending it again is harmless.
+--@include begin types find ends admit rows
 local move, arrived = ARGV[1], ARGV[2]
 allow_when_full()
 check_types()
@@ -15,8 +16,10 @@ if string.find(arrived, '0', 1, true) then
   for n = 2, #kept do
     if #arrived == 1 or string.sub(arrived, n - 1, n - 1) == '0' then
       local row = cmsgpack.unpack(kept[n])
-      rows_back[#rows_back + 1] = row
-      shapes.check(shape_of(row[3]))
+      if call('HEXISTS', key('jobs'), row[2]) == 0 and not has_ended(row[2], time) then
+        rows_back[#rows_back + 1] = row
+        shapes.check(shape_of(row[3]))
+      end
     end
   end
   kept = rows_back

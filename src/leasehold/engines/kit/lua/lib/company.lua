@@ -1,6 +1,6 @@
 -- lib company: which jobs may run beside each other in a worker while some of them may be to blame for the deaths of workers.
--- See docs/decisions/0008-crashes-and-suspects.md. A claim that keeps other jobs out for a time is marked by its kind: x<ms>, the job runs
--- alone; y<ms>, it runs beside suspects that have run for long.
+-- See docs/decisions/0008-crashes-and-suspects.md. A claim that keeps other jobs out for a time is marked by its kind: x<ms>, the
+-- job runs alone; y<ms>, it runs beside suspects that have run for long.
 --@include holding crash
 
 -- For how many ms nothing else is claimed beside a job that is to run alone. If jobs that joined it later died with it, four
