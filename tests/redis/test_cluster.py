@@ -99,6 +99,19 @@ def test_each_call_goes_to_the_node_of_its_key(cluster: Cluster) -> None:
     driver.close()
 
 
+async def test_a_wait_in_several_slots_loses_no_value_while_its_connections_open(cluster: Cluster) -> None:
+    keys = [f"{{{queue}}}list" for queue in "abcdef"]
+    driver = asyncio_driver(cluster.url)
+    for round_ in range(40):
+        await asyncio.gather(*(driver.run(command("RPUSH", key, round_)) for key in keys))
+        late = asyncio_driver(cluster.url)
+        key, _ = await late.run(command("BLPOP", *keys, LONG_S, block_ms=LONG_S * 1000))
+        await late.close()
+        left = [key for key in keys if await driver.run(command("LPOP", key)) is not None]
+        assert left == [other for other in keys if other != key.decode()]
+    await driver.close()
+
+
 def test_a_call_follows_a_slot_that_has_moved(cluster: Cluster) -> None:
     driver = blocking_driver(cluster.url)
     driver.run(record("log"))

@@ -321,7 +321,8 @@ class _Wait:
     async def end(self) -> None:
         """End the wait with the reply that a timeout has. Redis may not have read the command yet: ask it again."""
         if self._blocked is None:
-            return  # it has taken nothing, as it was not sent
+            self.task.cancel()  # at once: while the others end, it could still be sent, and take a value
+            return
         node, number = self._blocked
         while not self.task.done():
             try:
