@@ -260,6 +260,21 @@ def test_a_job_that_is_enqueued_again_during_a_move_is_not_returned_as_well(worl
     assert world.lanes(LaneState.BUSY) == []
 
 
+def test_a_job_that_waits_for_one_that_is_not_returned_has_their_key(world: World) -> None:
+    world.put_only("first", "k", own_id=True)
+    held = world.take_one()
+    world.put_only("second", "k", conflict=Conflict.RERUN)
+    world.settle(held, Retried(BOOM, 60_000))
+    transfer = NativeTransfer(world.engine)
+    rows = world.run(transfer.export("q", "there"))
+    world.put("first", own_id=True)
+    world.run(transfer.end_export("q", rows.name, False))
+    third = world.put_only("third", "k")
+    assert (third.created, third.id) == (False, "second")
+    assert sorted(world.drain()) == ["first", "second"]
+    assert world.is_free("k")
+
+
 def test_tombstones_do_not_move_and_hide_nothing(world: World) -> None:
     world.put("a", "b", "c", "x2", own_id=True)
     world.put_in("x", "x1", own_id=True)

@@ -87,6 +87,7 @@ function rows.arrive(row, first, time)
   note_limits(shape)
   local _, unique = uniques.key_of(shape)
   local rival = unique and uniques.rival(unique, time)
+  if kind == 'f' then lasts = '0' end -- unless the job that it waits for is here, its key is free
   if lasts ~= '' and not rival then uniques.own_key(unique, id, lasts) end
   if rank ~= '' and kind ~= 'w' then take_rank(row, shape) end
   if kind == 's' then
