@@ -98,7 +98,7 @@ def _compared(run: Run) -> list[str]:
     parts += ["### Where another queue is better", better_peers(run)]
     for measure in measured(run):
         parts += [f"### {measure.title}", measure.about, measure_table(run, measure)]
-    named = "; ".join(f"*{part.name}* {BY_NAME[part.measures[0]].title}" for part in PARTS)
+    named = "; ".join(f"*{part.name}* is {BY_NAME[part.measures[0]].title}" for part in PARTS)
     parts += ["### Who was measured", settings(run), f"The last column names tables by a word: {named}."]
     missing = absent(run, ALL)
     if missing:

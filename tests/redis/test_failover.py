@@ -75,6 +75,7 @@ def test_a_failover_loses_nothing_that_was_durable(watched: Watched, drivers: Ca
     # The one that was refused as not durable can be enqueued again, and is then there exactly once.
     watched.settle()
     driver.run(enqueue_durably(engine, [NewJob(QUEUE, "told", b"x", own_id=True)], 1))
+    assert [lease.record.id for lease in driver.run(engine.lease("w", (QUEUE,), 20)).leases] == ["told"]
 
 
 @pytest.mark.usefixtures("waits_long")

@@ -147,7 +147,8 @@ async def run_worker(
     _check_url(app.settings.url)
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
-    keeper, machine = _keeper_of(app, parent, workers), _machine_of(app)
+    keeper = _keeper_of(app, parent, workers)
+    machine = _machine_of(app)
     try:
         settings = WorkerSettings(
             options.queues or queues_of(app),

@@ -97,9 +97,9 @@ def test_every_other_round_has_the_opposite_order():
         met.append(adapter.name)
         return {"drain_async": 100.0}
 
-    findings, server = Findings(), None
+    server: Any = None
     for number in range(3):
-        run_round(number, [peer("a"), peer("b")], [part(measure)], server, Plan(), findings)  # type: ignore[arg-type]
+        run_round(number, [peer("a"), peer("b")], [part(measure)], server, Plan(), Findings())
     assert met == ["a", "b", "b", "a", "a", "b"]
 
 
