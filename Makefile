@@ -3,7 +3,7 @@
 #   PYTHON=python3.12   which Python makes the virtual environment (default: the first that fits)
 #   DIR=path            for demo: the directory to walk
 #   SEED=7 JOBS=2000 ONLY=S01,S06   for faults: the random seed, jobs per scenario [default: few], which scenarios
-#   ONLY=leasehold,rq   for bench: only these queues or sections, printed and not kept
+#   ONLY=tenure,rq   for bench: only these queues or sections, printed and not kept
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
@@ -22,7 +22,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: run-env ## Run jobs over real files, kill a worker on purpose, and report (DIR=path)
-	@$(BIN)/leasehold demo $(if $(DIR),"$(DIR)")
+	@$(BIN)/tenure demo $(if $(DIR),"$(DIR)")
 
 test: dev-env ## Run all tests against redis-servers that they start themselves (ARGS="-k name")
 	@sh scripts/test.sh $(BIN) $(ARGS)
@@ -31,7 +31,7 @@ check: dev-env ## Check style, types, import contracts and forbidden content
 	@sh scripts/check.sh $(BIN)
 
 # The random walks of `make test`, longer: those of the whole command, not of chosen scenarios.
-WALKS := LEASEHOLD_EXAMPLES=400 LEASEHOLD_WALKS=40 LEASEHOLD_WEEKS=4
+WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4
 WALKING := tests/property tests/conformance/test_limits_walk.py tests/wire/native/test_schedule_weeks.py \
     tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py
 faults: dev-env ## Kills, stops, cuts, restarts, full memory, wrong clocks, and a checker (SEED=n JOBS=n ONLY=S01,S06)
@@ -61,7 +61,7 @@ compat: ## Run the tests on other Pythons and Redis clients that are installed, 
 crash: dev-env ## Kill each queue's worker during a job and time the second run; writes a page (ARGS=--only=rq)
 	@$(BIN)/python -m bench.crash $(ARGS)
 
-bench: dev-env ## Measure speed and cost beside other queues; writes a page (ONLY=leasehold,rq ARGS=--quick)
+bench: dev-env ## Measure speed and cost beside other queues; writes a page (ONLY=tenure,rq ARGS=--quick)
 	@$(BIN)/python -m bench.performance $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 clean: ## Remove the virtual environment and the files of the tools

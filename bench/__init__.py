@@ -1,1 +1,1 @@
-"""Leasehold beside its peers: the same jobs, the same machine, each queue in an environment of its own."""
+"""Tenure beside its peers: the same jobs, the same machine, each queue in an environment of its own."""

@@ -13,8 +13,8 @@ from bench.journal import Journal, Line
 from bench.processes import Workers, folder_of_a_scene
 from bench.remains import remains
 from bench.roster import Adapter
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 Scene = Literal["restarted", "second"]
 SCENES: Final[tuple[Scene, ...]] = ("restarted", "second")

@@ -26,9 +26,9 @@ from typing import Any, Final
 import redis
 
 from bench.speed.proc import spent_s, threads_ns
-from leasehold.compat import redis_work_queue as dropin
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.compat import redis_work_queue as dropin
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 FOLDER: Final = Path(__file__).parents[1] / ".bench" / "original-redis-work-queue"
 PACKAGE: Final = "redis-work-queue==0.1.5"

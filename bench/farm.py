@@ -1,4 +1,4 @@
-"""Measure Leasehold beside the npm package queue-farm: a drain of many queues, and the commands of an idle worker.
+"""Measure Tenure beside the npm package queue-farm: a drain of many queues, and the commands of an idle worker.
 
     python -m bench.farm [--queues N] [--jobs N] [--concurrent N] [--rounds N] [--idle SECONDS]
 
@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import redis
 
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 ROOT: Final = Path(__file__).parents[1]
 WORKERS: Final = Path(__file__).parent / "farm_workers"
@@ -29,7 +29,7 @@ LIMIT_S: Final = 600
 """How long one drain may last."""
 START_S: Final = 3.0
 """How long an idle worker runs before its commands are counted."""
-SIDES: Final = ("original", "leasehold")
+SIDES: Final = ("original", "tenure")
 
 
 def node_modules() -> Path:
@@ -42,7 +42,7 @@ def node_modules() -> Path:
 
 def start(side: str, url: str, concurrent: int, total: int) -> subprocess.Popen[str]:
     args = (url, str(concurrent), str(total))
-    command = (sys.executable, str(WORKERS / "leasehold_worker.py"), *args)
+    command = (sys.executable, str(WORKERS / "tenure_worker.py"), *args)
     env = dict(os.environ)
     if side == "original":
         command, env["NODE_PATH"] = ("node", str(WORKERS / "original_worker.js"), *args), str(node_modules())
@@ -111,7 +111,7 @@ def main() -> None:
                 for side in SIDES:
                     found[side].append(measure(side, server, client, options))
             original, ours = (statistics.median(found[side]) for side in SIDES)
-            print(f"{what}: original {original:.4g}, leasehold {ours:.4g}, ratio {original / ours:.1f}", flush=True)
+            print(f"{what}: original {original:.4g}, tenure {ours:.4g}, ratio {original / ours:.1f}", flush=True)
 
 
 if __name__ == "__main__":

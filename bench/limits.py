@@ -14,13 +14,13 @@ import time
 from contextlib import closing
 from typing import Final
 
-from leasehold.core.job import Lease, NewJob
-from leasehold.core.outcome import Completed
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Shape
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer, available_binaries
+from tenure.core.job import Lease, NewJob
+from tenure.core.outcome import Completed
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape
+from tenure.engines.native import NativeEngine
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer, available_binaries
 
 QUEUE: Final = "bench"
 HOUR_US: Final = 3_600_000_000

@@ -26,13 +26,13 @@ from typing import Final, TypeVar
 import redis
 
 from bench.speed.gauges import OWN
-from leasehold.core import limits
-from leasehold.core.job import Lease, NewJob
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.core.steps import Draw, Invoke, Nonce, Reply, Steps
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.embedded.binary import find_server
+from tenure.core import limits
+from tenure.core.job import Lease, NewJob
+from tenure.core.outcome import Completed
+from tenure.core.shape import PLAIN, Shape
+from tenure.core.steps import Draw, Invoke, Nonce, Reply, Steps
+from tenure.engines.native import NativeEngine
+from tenure.redis.embedded.binary import find_server
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 QUEUE: Final = "bench"
@@ -195,7 +195,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.turn:
         return turn(options.turn)
-    from leasehold.testing.server import RedisServer  # a turn needs no server of its own
+    from tenure.testing.server import RedisServer  # a turn needs no server of its own
 
     here: dict[str, list[list[float]]] = {}
     there: dict[str, list[list[float]]] = {}

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from leasehold.core.when import Cron, from_ms, to_ms
+from tenure.core.when import Cron, from_ms, to_ms
 
 MOST: Final = 100
 """Runs of one night that are looked at."""
@@ -52,7 +52,7 @@ NIGHTS: Final = (
 Runs = Callable[[str, ZoneInfo, datetime, datetime], Iterator[datetime]]
 
 
-def leasehold(expression: str, zone: ZoneInfo, begin: datetime, end: datetime) -> Iterator[datetime]:
+def tenure(expression: str, zone: ZoneInfo, begin: datetime, end: datetime) -> Iterator[datetime]:
     return map(from_ms, Cron(expression, zone.key).after(to_ms(begin)))
 
 
@@ -114,7 +114,7 @@ def celery(expression: str, zone: ZoneInfo, begin: datetime, end: datetime) -> I
 
 
 SCHEDULERS: Final[dict[str, Runs]] = {
-    "Leasehold": leasehold,
+    "Tenure": tenure,
     "celery": celery,
     "APScheduler": apscheduler,
     "croniter": croniter,
@@ -150,7 +150,7 @@ def verdict(night: Night, found: tuple[str, ...]) -> str:
 
 def versions(known: dict[str, Runs]) -> str:
     """The versions of the libraries in the table."""
-    return ", ".join(f"{name} {metadata.version(name)}" for name in known if name != "Leasehold")
+    return ", ".join(f"{name} {metadata.version(name)}" for name in known if name != "Tenure")
 
 
 def main() -> None:

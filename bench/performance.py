@@ -1,8 +1,8 @@
-"""Measure Leasehold beside its peers, on this machine, in one run.
+"""Measure Tenure beside its peers, on this machine, in one run.
 
     python -m bench.performance [--only NAME,...] [--rounds N] [--seconds S] [--quick] [--keep] [--page] [--cache DIR]
 
-NAME is a peer (default: all), or one of the sections flat, fairness, crowd, starts and cluster, which measure Leasehold
+NAME is a peer (default: all), or one of the sections flat, fairness, crowd, starts and cluster, which measure Tenure
 alone. A run of everything replaces the pages docs/explanation/performance.md, its picture, and scale.md, and the
 results they are made from; a run of some only prints, unless --keep says that its sections are to be kept. --page
 writes the pages from what was kept.
@@ -27,9 +27,9 @@ from bench.speed.results import Described, Missing, Run, save, this_machine
 from bench.speed.rounds import PARTS, Findings, Plan, run_round, swept, told
 from bench.speed.stage import Failed
 from bench.speed.tables import summary
-from leasehold.core.errors import LeaseholdError
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import TenureError
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 MAX_ROUNDS: Final = 100
 MAX_SECONDS: Final = 60.0
@@ -152,7 +152,7 @@ def main() -> None:
             print(
                 sections.run(name, quick=asked.quick, keep=keep, name_of_run=name_of_run, cache=asked.cache), flush=True
             )
-        except (Failed, LeaseholdError, AssertionError) as error:
+        except (Failed, TenureError, AssertionError) as error:
             failed.append(name)
             told(f"{name}: {type(error).__name__}: {error}")
     if keep:

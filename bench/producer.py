@@ -22,10 +22,10 @@ from typing import Any, Final
 
 import redis
 
-from leasehold import Leasehold
-from leasehold.core.job import NewJob
-from leasehold.core.steps import Draw, Invoke, Nonce
-from leasehold.testing.server import RedisServer, available_binaries
+from tenure import Tenure
+from tenure.core.job import NewJob
+from tenure.core.steps import Draw, Invoke, Nonce
+from tenure.testing.server import RedisServer, available_binaries
 
 MANY: Final = 10_000
 ONE: Final = 2_000
@@ -39,7 +39,7 @@ SOURCE: Final = str(Path(__file__).parent.parent / "src")
 def figures(url: str, only: set[str]) -> dict[str, float]:
     """Measure this version: microseconds of its processor a job (`cpu`), and jobs a second (`rate`)."""
     found: dict[str, float] = {}
-    with Leasehold(url) as app, redis.Redis.from_url(url) as client:
+    with Tenure(url) as app, redis.Redis.from_url(url) as client:
         tasks: dict[str, Any] = {
             "str": app.task(queue="bench", name="text")(_text),
             "dict": app.task(queue="bench", name="record")(_record),
@@ -73,7 +73,7 @@ def _timed(name: str, count: int, work: Callable[[], object]) -> dict[str, float
     return {f"{name}: cpu": spent / count * 1e6, f"{name}: rate": count / seconds}
 
 
-def _one(app: Leasehold, client: redis.Redis, task: Any) -> dict[str, float]:
+def _one(app: Tenure, client: redis.Redis, task: Any) -> dict[str, float]:
     """One by one, in turns with redis-py sending the same calls that were made before."""
     calls = [_call_of(app, number) for number in range(ONE)]
     sha = client.script_load(calls[0].script.text)
@@ -96,7 +96,7 @@ def _one(app: Leasehold, client: redis.Redis, task: Any) -> dict[str, float]:
     return {key: median(one[key] for one in found) for found in rounds.values() for key in found[0]}
 
 
-def _call_of(app: Leasehold, number: int) -> Invoke:
+def _call_of(app: Tenure, number: int) -> Invoke:
     """The call that enqueues one job of the task."""
     job = NewJob("bench", f"bare{number:010}", json.dumps([[TEXT], {}]).encode(), task="text")
     steps = app.engine.enqueue([job])
@@ -107,7 +107,7 @@ def _call_of(app: Leasehold, number: int) -> Invoke:
         call = steps.send(Nonce("bare", number + 1) if isinstance(call, Draw) else None)
 
 
-async def _on_a_loop(app: Leasehold, task: Any) -> dict[str, float]:
+async def _on_a_loop(app: Tenure, task: Any) -> dict[str, float]:
     """Many callers at once, beside one call for as many jobs."""
     async with app:
         await asyncio.gather(*(task.aenqueue(TEXT) for _ in range(CALLERS)))

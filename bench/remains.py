@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core.steps import Arg, Reply
-from leasehold.testing.server import RedisServer, keys_of
+from tenure.core.steps import Arg, Reply
+from tenure.testing.server import RedisServer, keys_of
 
 MAX_KEYS: Final = 10_000
 _READ: Final[dict[bytes, tuple[str, tuple[Arg, ...]]]] = {

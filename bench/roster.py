@@ -15,16 +15,16 @@ import msgspec
 from bench.environments import NODE, Pins, environment_for, packages_for
 
 PEERS: Final = Path(__file__).parent / "peers"
-NAMES: Final = ("leasehold", "rq", "saq", "arq", "dramatiq", "huey", "celery", "taskiq", "streaq")
+NAMES: Final = ("tenure", "rq", "saq", "arq", "dramatiq", "huey", "celery", "taskiq", "streaq")
 OTHERS: Final = ("docket", "bullmqpy", "redisworkqueue", "bullmq")
 """Peers whose speed is measured, but not how they recover."""
 FAST: Final = "fast"
 """The variant with the settings for speed."""
 LOOPS: Final = ("bare", "batch")
 """No queues, but what any queue on redis-py could reach at most."""
-OURS: Final = ("leasehold", "wire", "dropin")
-"""Leasehold, and Leasehold on the layout of redis-work-queue: its worker, and its drop-in for the client."""
-ALL: Final = ("leasehold", *LOOPS, *NAMES[1:], *OTHERS, "dropin", "wire")
+OURS: Final = ("tenure", "wire", "dropin")
+"""Tenure, and Tenure on the layout of redis-work-queue: its worker, and its drop-in for the client."""
+ALL: Final = ("tenure", *LOOPS, *NAMES[1:], *OTHERS, "dropin", "wire")
 """All whose speed is measured, in the order of the tables."""
 FACTS_TIMEOUT_S: Final = 60.0
 
@@ -71,8 +71,8 @@ class Adapter:
         return [str(self.python), "-c", program, *words]
 
     def environment(self, url: str, variant: str, more: Mapping[str, str]) -> dict[str, str]:
-        """The variables that an adapter reads; those of Leasehold and of this environment are left out."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "BENCH_"))}
+        """The variables that an adapter reads; those of Tenure and of this environment are left out."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "BENCH_"))}
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         if self.name in NODE:
             kept["NODE_PATH"] = str(self.python)
@@ -106,5 +106,5 @@ def adapters(names: Sequence[str], pins: Mapping[str, Pins], cache: Path, run: s
 def program(name: str, pins: Mapping[str, Pins], cache: Path) -> Path:
     if name in NODE:
         return packages_for(name, pins[name], cache)
-    # Leasehold runs from the checkout, and the bare loops beside it: in the environment of whoever asks.
+    # Tenure runs from the checkout, and the bare loops beside it: in the environment of whoever asks.
     return environment_for(name, pins[name], cache) if name in pins else Path(sys.executable)

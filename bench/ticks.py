@@ -17,17 +17,17 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from leasehold.core import limits, rules
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Completed
-from leasehold.core.schedule import CatchUp, Overlap, ScheduleSpec, Tick
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.ports import Env
-from leasehold.runtime.scheduler import Scheduler
-from leasehold.testing.server import RedisServer, available_binaries
+from tenure.core import limits, rules
+from tenure.core.job import NewJob
+from tenure.core.outcome import Completed
+from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec, Tick
+from tenure.engines.native import NativeEngine
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.sync import SyncDriver
+from tenure.runtime.context import WorkerContext
+from tenure.runtime.ports import Env
+from tenure.runtime.scheduler import Scheduler
+from tenure.testing.server import RedisServer, available_binaries
 
 QUEUE: Final = "bench"
 FAR_MS: Final = 4_000_000_000_000

@@ -1,4 +1,4 @@
-"""Compare two checkouts of Leasehold in turns: processor time of the worker process and of Redis for a job that does
+"""Compare two checkouts of Tenure in turns: processor time of the worker process and of Redis for a job that does
 nothing, and jobs a second.
 
     python -m bench.turns ../main . [--kind plain|sleep|dict|sync|ping] [--jobs 50000] [--rounds 7]
@@ -32,8 +32,8 @@ from uuid import uuid4
 from bench.processes import members_of
 from bench.speed.proc import spent_s, threads_ns
 from bench.speed.results import percentile
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 DRAIN_S: Final = 300.0
 PING: Final = "ping"
@@ -66,7 +66,7 @@ def turn(server: RedisServer, tree: Path, asked: argparse.Namespace) -> dict[str
             return subprocess.run(command, env=environment, cwd=folder, timeout=DRAIN_S, check=True, stdout=PIPE).stdout
 
         run("turns_app", asked.kind)
-        run("leasehold", "worker", "turns_app:app", "--burst", "--log-level", "error", *shlex.split(asked.worker))
+        run("tenure", "worker", "turns_app:app", "--burst", "--log-level", "error", *shlex.split(asked.worker))
         found: dict[str, float] = json.loads(report.read_text())
         completed, left = json.loads(run("turns_app", "check"))
     assert (found.pop("ran_once"), completed, left) == (asked.jobs, asked.jobs, 0), "a job did not run exactly once"
@@ -81,7 +81,7 @@ def pinged(server: RedisServer, tree: Path, asked: argparse.Namespace) -> tuple[
         environment = environment_of(server, tree, asked, report)
         words = ["worker", "turns_app:app", "--log-level", "error", "--processes", str(asked.workers)]
         words += shlex.split(asked.worker)
-        command, own = [asked.python, "-m", "leasehold", *words], environment | {"BENCH_WORKER": name}
+        command, own = [asked.python, "-m", "tenure", *words], environment | {"BENCH_WORKER": name}
         with subprocess.Popen(command, env=own, cwd=folder) as worker:
             try:
                 pinger = [asked.python, "-m", "turns_app", PING]

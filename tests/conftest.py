@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from leasehold.testing.server import RedisServer, available_binaries
+from tenure.testing.server import RedisServer, available_binaries
 
 _BINARIES = available_binaries()
 
@@ -25,10 +25,10 @@ def pytest_configure() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test on the oldest Redis; if marked `every_server` or with LEASEHOLD_ALL_SERVERS set, on each version."""
+    """Run a test on the oldest Redis; if marked `every_server` or with TENURE_ALL_SERVERS set, on each version."""
     if "redis_binary" not in metafunc.fixturenames:
         return
-    every = metafunc.definition.get_closest_marker("every_server") or os.environ.get("LEASEHOLD_ALL_SERVERS")
+    every = metafunc.definition.get_closest_marker("every_server") or os.environ.get("TENURE_ALL_SERVERS")
     versions = list(_BINARIES) if every else list(_BINARIES)[:1]
     none = pytest.param("", marks=pytest.mark.skip("no Redis server"))
     metafunc.parametrize("redis_binary", versions or [none], indirect=True, scope="session")

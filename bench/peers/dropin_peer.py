@@ -1,4 +1,4 @@
-"""Leasehold's drop-in for redis-work-queue: the very same calls, another import."""
+"""Tenure's drop-in for redis-work-queue: the very same calls, another import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import lease_loop
 from contract import Arguments, Peer
 
-from leasehold.compat import redis_work_queue
+from tenure.compat import redis_work_queue
 
 
 def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
@@ -16,13 +16,13 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    program = "import lease_loop; from leasehold.compat import redis_work_queue; lease_loop.work(redis_work_queue)"
+    program = "import lease_loop; from tenure.compat import redis_work_queue; lease_loop.work(redis_work_queue)"
     return [sys.executable, "-c", program]
 
 
 PEER = Peer(
-    title="Leasehold's drop-in",
-    packages=("leasehold", "redis"),
+    title="Tenure's drop-in",
+    packages=("tenure", "redis"),
     kinds=("sync",),
     variants=(),
     enqueue=enqueue,

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """A bare loop on redis-py: the least that claims jobs, runs them and ends them without losing one, and nothing more.
 
-Jobs lie as in Leasehold's layout: a list of ready ids, a hash of payloads, a hash of who holds what. One script adds
+Jobs lie as in Tenure's layout: a list of ready ids, a hash of payloads, a hash of who holds what. One script adds
 jobs; another ends those of the call before, if their token is still that call's, claims the next, and remembers its
 answer, so that a call whose reply was lost can be sent again. It decodes nothing. It has no attempts, leases, errors
 or records: the difference from it is what a queue with these costs.

@@ -1,4 +1,4 @@
-"""Leasehold's worker on the layout of redis-work-queue."""
+"""Tenure's worker on the layout of redis-work-queue."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import contract
 from contract import Arguments, Peer
 
-from leasehold import Leasehold, RedisWorkQueue
+from tenure import RedisWorkQueue, Tenure
 
-app = Leasehold(contract.url(), protocol=RedisWorkQueue(prefix="bench"))
+app = Tenure(contract.url(), protocol=RedisWorkQueue(prefix="bench"))
 
 
 @app.task(queue="default")
@@ -38,12 +38,12 @@ def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
 
 
 def worker() -> list[str]:
-    return [contract.program("leasehold"), "worker", "wire_peer:app", "--log-level", "warning", "-c", "100"]
+    return [contract.program("tenure"), "worker", "wire_peer:app", "--log-level", "warning", "-c", "100"]
 
 
 PEER = Peer(
-    title="Leasehold on redis-work-queue",
-    packages=("leasehold", "redis"),
+    title="Tenure on redis-work-queue",
+    packages=("tenure", "redis"),
     kinds=("sync", "async"),
     variants=(),
     enqueue=enqueue,

@@ -19,16 +19,16 @@ from typing import Final, TypeVar
 from bench.speed.gauges import fields, info
 from bench.speed.results import Machine, this_machine
 from bench.speed.rounds import told
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Completed
-from leasehold.core.partitions import home_of
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.core.steps import Command, Invoke, Steps
-from leasehold.engines.native.cluster import NativeClusterEngine
-from leasehold.redis.drivers import blocking_driver
-from leasehold.redis.embedded.binary import find_server
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.job import NewJob
+from tenure.core.outcome import Completed
+from tenure.core.partitions import home_of
+from tenure.core.shape import PLAIN, Shape
+from tenure.core.steps import Command, Invoke, Steps
+from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.redis.drivers import blocking_driver
+from tenure.redis.embedded.binary import find_server
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.cluster import Cluster, fullest_node
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from bench.speed.latency import latency
 from bench.speed.results import Machine, percentile, this_machine
 from bench.speed.rounds import told
 from bench.speed.stage import Failed, Stage, staged
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 SIZES: Final = (1, 100)
 QUICK_SIZES: Final = (1, 5)
@@ -48,7 +48,7 @@ class CrowdFound:
 
 
 def measure(quick: bool = False, name_of_run: str = "", cache: Path = CACHE) -> CrowdFound:
-    (adapter,) = adapters(["leasehold"], known_pins(), cache, name_of_run)
+    (adapter,) = adapters(["tenure"], known_pins(), cache, name_of_run)
     found = []
     with RedisServer(find_server(), aof=False, tcp=True, args=["--maxclients", "10000"]) as server:
         for size in QUICK_SIZES if quick else SIZES:

@@ -14,7 +14,7 @@ from bench.roster import Adapter, Facts
 from bench.speed.gauges import read
 from bench.speed.proc import cpu_s
 from bench.speed.stage import START_S, Failed, staged
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 DRAIN_S: Final = 180.0
 SETTLE_S: Final = 0.3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.roster import Adapter, Facts
 from bench.speed.gauges import read
 from bench.speed.stage import Failed, staged
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 WARM: int = 20
 """Jobs before those that are timed: connections are made, lazy modules loaded."""

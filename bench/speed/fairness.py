@@ -19,8 +19,8 @@ from bench.roster import adapters
 from bench.speed.gauges import fields, info
 from bench.speed.results import Machine, this_machine
 from bench.speed.stage import START_S, Failed, Stage, staged
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 
 SHORT_S: Final = 0.001
 LONG_S: Final = 1.0
@@ -49,7 +49,7 @@ class Fairness:
 
 
 def measure(quick: bool = False, name_of_run: str = "", cache: Path = CACHE) -> Fairness:
-    (adapter,) = adapters(["leasehold"], known_pins(), cache, name_of_run)
+    (adapter,) = adapters(["tenure"], known_pins(), cache, name_of_run)
     draw = random.Random(SEED)  # noqa: S311  (which job is the long one)
     with RedisServer(find_server(), aof=False, tcp=True) as server:
         with staged(adapter, server, "mark", variant="one") as stage:

@@ -16,17 +16,17 @@ from bench.speed.gauges import commands, fields, info
 from bench.speed.results import Machine, this_machine
 from bench.speed.rounds import told
 from bench.speed.tables import NONE
-from leasehold.core import limits
-from leasehold.core.job import ErrorInfo, Lease, NewJob
-from leasehold.core.outcome import Completed, Failed
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.engines.kit.config import MAX_HOLDERS, TURNS_MOST
-from leasehold.engines.native.config import NativeConfig
-from leasehold.engines.native.engine import NativeEngine
-from leasehold.redis.embedded.binary import find_server
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime.ports import ROUND_MOST
-from leasehold.testing.server import RedisServer
+from tenure.core import limits
+from tenure.core.job import ErrorInfo, Lease, NewJob
+from tenure.core.outcome import Completed, Failed
+from tenure.core.shape import PLAIN, Shape
+from tenure.engines.kit.config import MAX_HOLDERS, TURNS_MOST
+from tenure.engines.native.config import NativeConfig
+from tenure.engines.native.engine import NativeEngine
+from tenure.redis.embedded.binary import find_server
+from tenure.redis.sync import SyncDriver
+from tenure.runtime.ports import ROUND_MOST
+from tenure.testing.server import RedisServer
 
 Crowd = Literal["waiting", "scheduled", "held", "failed"]
 CROWDS: Final[tuple[Crowd, ...]] = ("waiting", "scheduled", "held", "failed")

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 OWN: Final = frozenset({"info", "config|resetstat", "flushall", "script|flush"})
 """What the benchmark itself sends between two readings."""

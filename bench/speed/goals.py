@@ -1,4 +1,4 @@
-"""What Leasehold is to reach, and whether it does in what was measured."""
+"""What Tenure is to reach, and whether it does in what was measured."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def verdicts(kept: Kept) -> list[Verdict]:
 def _compared(run: Run | None) -> Iterator[Verdict]:
     python = _fastest_drain(run)
     batch = _median(run, "batch", "drain_async")
-    ours = {name: _median(run, "leasehold", name) for name in BY_NAME}
+    ours = {name: _median(run, "tenure", name) for name in BY_NAME}
     yield Verdict(
         "drain, async: to the fastest Python peer, any handlers",
         "times",
@@ -102,7 +102,7 @@ def _alone(run: Run | None) -> Iterator[Verdict]:
         ("worker_memory", "worker memory", 45, "MB"),
         ("memory_job", "Redis memory per waiting job", 250, "bytes"),
     ):
-        yield Verdict(title, unit, bound, True, _median(run, "leasehold", name))
+        yield Verdict(title, unit, bound, True, _median(run, "tenure", name))
 
 
 def _crowded(kept: Kept) -> Iterator[Verdict]:
@@ -113,9 +113,9 @@ def _crowded(kept: Kept) -> Iterator[Verdict]:
 
 
 def _started(starts: Starts | None) -> Iterator[Verdict]:
-    yield Verdict("`import leasehold`, beside an empty Python", "ms", 80, True, starts.import_ms() if starts else None)
-    shown = starts.median("leasehold --help") if starts else None
-    yield Verdict("`leasehold --help`, in all", "ms", 150, True, shown)
+    yield Verdict("`import tenure`, beside an empty Python", "ms", 80, True, starts.import_ms() if starts else None)
+    shown = starts.median("tenure --help") if starts else None
+    yield Verdict("`tenure --help`, in all", "ms", 150, True, shown)
 
 
 def _flat(flat: Flatness | None) -> Iterator[Verdict]:

@@ -13,7 +13,7 @@ from bench.speed.gauges import sent
 from bench.speed.proc import proportional_mb, resident_mb, spent_s, threads_ns
 from bench.speed.results import percentile
 from bench.speed.stage import START_S, Failed, Stage, staged
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 WARM: Final = 5
 """The first jobs find connections that are just being made."""

@@ -23,7 +23,7 @@ from bench.speed.tables import table as measure_table
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
 """For users."""
 GOALS: Final = Path(__file__).parents[1] / "GOALS.md"
-"""For those who work on Leasehold."""
+"""For those who work on Tenure."""
 SCALE: Final = PAGE.with_name("scale.md")
 """For users who think of a cluster."""
 ON_GOALS: Final = ("flat",)

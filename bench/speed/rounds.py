@@ -13,7 +13,7 @@ from bench.speed import drain, enqueue, latency
 from bench.speed.measures import BY_NAME
 from bench.speed.results import Missing, Sample, percentile
 from bench.speed.stage import Failed
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 LEAST: Final = 200
 MOST: Final = 200_000

@@ -1,4 +1,4 @@
-"""What is measured of Leasehold alone, beside the comparison: one entry a section."""
+"""What is measured of Tenure alone, beside the comparison: one entry a section."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import msgspec
 from bench.journal import Journal, Line
 from bench.processes import Workers, folder_of_a_scene
 from bench.roster import Adapter
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 START_S: Final = 60.0
 """A worker that has not run its first job by then is not set up rightly."""

@@ -18,8 +18,8 @@ LIMIT_S: Final = 60.0
 COMMANDS: Final = {
     "python": (sys.executable, "-c", "pass"),
     "import redis": (sys.executable, "-c", "import redis"),
-    "import leasehold": (sys.executable, "-c", "import leasehold"),
-    "leasehold --help": (str(Path(sys.executable).parent / "leasehold"), "--help"),
+    "import tenure": (sys.executable, "-c", "import tenure"),
+    "tenure --help": (str(Path(sys.executable).parent / "tenure"), "--help"),
 }
 
 
@@ -35,7 +35,7 @@ class Starts:
 
     def import_ms(self) -> float:
         """What the import adds to a Python that does nothing."""
-        return self.median("import leasehold") - self.median("python")
+        return self.median("import tenure") - self.median("python")
 
 
 def measure(quick: bool = False) -> Starts:

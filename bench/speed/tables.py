@@ -27,7 +27,7 @@ class Row:
 
 
 def peers_of(run: Run) -> list[Described]:
-    """Those that Leasehold is compared with: neither loops nor ours."""
+    """Those that Tenure is compared with: neither loops nor ours."""
     return [peer for peer in run.peers if peer.name not in (*LOOPS, *OURS)]
 
 
@@ -65,10 +65,10 @@ def rows(run: Run, measure: Measure) -> list[Row]:
 
 
 def better_peers(run: Run) -> str:
-    """The figures in which another queue is better than Leasehold, and by how much."""
-    lines = ["| figure | best queue | Leasehold | ratio |", "|---|---|---:|---:|"]
+    """The figures in which another queue is better than Tenure, and by how much."""
+    lines = ["| figure | best queue | Tenure | ratio |", "|---|---|---:|---:|"]
     for measure in measured(run):
-        best, ours = best_peer(run, measure), run.median("leasehold", measure.name)
+        best, ours = best_peer(run, measure), run.median("tenure", measure.name)
         value = run.median(best.name, measure.name) if best else None
         if best is None or ours is None or value is None or not ours:
             continue

@@ -1,4 +1,4 @@
-"""The command `leasehold` as users run it: a process of its own, in a folder of the user's, on a real server."""
+"""The command `tenure` as users run it: a process of its own, in a folder of the user's, on a real server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Self
 
 import pytest
 
-from leasehold import Leasehold as App
+from tenure import Tenure as App
 from tests.support.command import Ended, call
 from tests.support.forkserver import Child, Forkserver
 from tests.support.processes import children, workers
@@ -132,7 +132,7 @@ def terminal() -> Iterator[Terminal]:
     terminal.close()
 
 
-Leasehold = Callable[..., Run]
+Tenure = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")
@@ -143,14 +143,14 @@ def nursery() -> Iterator[Forkserver]:
 
 
 def _environment(url: str | None, variables: dict[str, str]) -> dict[str, str]:
-    outside = {name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "REDIS_"))}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "REDIS_"))}
     environment = {**outside, "PYTHONPATH": str(SOURCE), "COLUMNS": "200", **variables}
-    return environment if url is None else {**environment, "LEASEHOLD_URL": url}
+    return environment if url is None else {**environment, "TENURE_URL": url}
 
 
 def _program(args: Sequence[str], folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-W", "error", "-m", "leasehold", *args],
+        [sys.executable, "-P", "-W", "error", "-m", "tenure", *args],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -161,8 +161,8 @@ def _program(args: Sequence[str], folder: Path, environment: dict[str, str]) -> 
 
 
 @pytest.fixture
-def leasehold(tmp_path: Path, nursery: Forkserver) -> Iterator[Leasehold]:
-    """Starts the command: `leasehold("worker", "jobs:app", url=server.url)`. Ended at the end of the test.
+def tenure(tmp_path: Path, nursery: Forkserver) -> Iterator[Tenure]:
+    """Starts the command: `tenure("worker", "jobs:app", url=server.url)`. Ended at the end of the test.
 
     Most runs are forks of the `nursery`, as they are many; what follows the code, and what tells Python itself
     something, is a program from its first line on.
@@ -183,7 +183,7 @@ def leasehold(tmp_path: Path, nursery: Forkserver) -> Iterator[Leasehold]:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Callable[..., Ended]:
-    """Runs the command to its end within the process of the test: used as `leasehold` is, and much cheaper."""
+    """Runs the command to its end within the process of the test: used as `tenure` is, and much cheaper."""
 
     def run(*args: str, url: str | None = None, **variables: str) -> Ended:
         return call(list(args), tmp_path, _environment(url, variables))

@@ -14,10 +14,10 @@ from uuid import UUID
 import pytest
 from msgspec import structs
 
-import leasehold as product
-from leasehold import Job, Leasehold, State, Unique
-from leasehold.client.queue import HeldJob
-from leasehold.testing.server import RedisServer
+import tenure as product
+from tenure import Job, State, Tenure, Unique
+from tenure.client.queue import HeldJob
+from tenure.testing.server import RedisServer
 from tests.support.native import dump, timeless
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "bad-inputs.md"
@@ -25,9 +25,9 @@ NOWHERE = "redis://127.0.0.1:1"
 MISTAKES = [math.nan, 0, -1, 0.0004, 10**12]
 
 JOBS = """
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task(name="shop.store", queue="q")
 def store(value=None, size: int = 1):
@@ -57,7 +57,7 @@ def words(cell: str) -> list[str]:
 class Scene:
     """An app, and a job that is held by hand."""
 
-    app: Leasehold
+    app: Tenure
     held: HeldJob
     server: RedisServer
 
@@ -174,7 +174,7 @@ REFUSED: dict[str, Acts] = {
     "a queue name with `/`": named("a/b"),
     "a queue name of 201 characters": named("x" * 201),
     "a name with control characters": named("a\nb", "\x1b[31m", "a\0", "a\u2028b"),
-    "a namespace with braces": lambda s: [lambda: Leasehold(NOWHERE, namespace="a{b}")],
+    "a namespace with braces": lambda s: [lambda: Tenure(NOWHERE, namespace="a{b}")],
     "a lease of 0, -1, 0.0004 or 10¹² seconds, or NaN": lambda s: [lambda n=n: s.queue.lease(n) for n in MISTAKES],
     "an extension of as many": lambda s: [lambda n=n: s.queue.extend(s.held, n) for n in MISTAKES],
     "a wait of less than 0 seconds": lambda s: [
@@ -225,7 +225,7 @@ REFUSED: dict[str, Acts] = {
 
 @pytest.fixture
 def scene(server) -> Iterator[Scene]:
-    with Leasehold(server.url) as app:
+    with Tenure(server.url) as app:
         queue = app.queue("q")
         queue.enqueue(b"held")
         held = queue.lease(600)
@@ -234,7 +234,7 @@ def scene(server) -> Iterator[Scene]:
         app.queue("full").enqueue(b"x", id="full")
         app.control.configure("full", max_length=1)
         app.queue("spoilt").enqueue(b"x", delay=600)
-        server.command("SET", "{leasehold:spoilt}:ready", "x")
+        server.command("SET", "{tenure:spoilt}:ready", "x")
         yield Scene(app, held, server)
 
 
@@ -263,7 +263,7 @@ def test_it_is_refused_and_nothing_is_written(scene, server, line):
 @pytest.mark.parametrize("line", [line for line in REFUSED if not line.endswith("†")])
 def test_it_is_refused_without_a_connection(scene, line):
     """Where there is none, whatever is sent ends in `Unreachable`."""
-    with Leasehold(NOWHERE) as app:
+    with Tenure(NOWHERE) as app:
         for act in REFUSED[line](Scene(app, scene.held, scene.server)):
             with pytest.raises(product.InvalidArgument):
                 act()
@@ -349,13 +349,13 @@ ANSWERS: dict[str, Callable[[Scene], object]] = {
 
 
 @pytest.mark.parametrize("line", ANSWERS)
-def test_what_becomes_of_it(scene, leasehold, redis_url, tmp_path, line):
+def test_what_becomes_of_it(scene, tenure, redis_url, tmp_path, line):
     (expected,) = lines("Not refused")[line]
     answer = ANSWERS[line](scene)
     if isinstance(answer, tuple):
         handles, results = answer
         (tmp_path / "jobs.py").write_text(JOBS)
-        leasehold("worker", "jobs:app", "-q", "q", "-q", "raw", "--burst", url=redis_url).end()
+        tenure("worker", "jobs:app", "-q", "q", "-q", "raw", "--burst", url=redis_url).end()
         assert [job.result(timeout=0) for job in handles] == results
         answer = "it runs as any other"
     assert str(answer) == expected
@@ -381,11 +381,11 @@ def test_what_becomes_of_it(scene, leasehold, redis_url, tmp_path, line):
     ],
     ids=" ".join,
 )
-def test_a_mistake_on_the_command_line_changes_nothing(scene, server, leasehold, redis_url, tmp_path, command):
+def test_a_mistake_on_the_command_line_changes_nothing(scene, server, tenure, redis_url, tmp_path, command):
     (tmp_path / "jobs.py").write_text(JOBS)
     parked = scene.store.using(id="parked", delay=600).enqueue(1)
     before = timeless(dump(server))
-    run = leasehold(*command, url=redis_url).end(expect=2)
+    run = tenure(*command, url=redis_url).end(expect=2)
     assert run.err.startswith("Error: ")
     assert "s3cret" not in run.err
     assert timeless(dump(server)) == before

@@ -4,13 +4,13 @@ import signal
 
 import pytest
 
-from leasehold import Leasehold, State
+from tenure import State, Tenure
 from tests.acceptance.test_bad_inputs import lines, words
 
 JOBS = """
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task(name="shop.store", queue="q", retries=0)
 def store(value=None, size: int = 1):
@@ -28,7 +28,7 @@ def spoilt(job):
 @pytest.fixture
 def app(redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         yield app
 
 
@@ -84,15 +84,15 @@ def test_the_page_and_the_tests_speak_of_the_same():
     assert list(lines("What others have written into a queue")) == list(FOREIGN)
 
 
-def test_what_others_have_written_stops_no_worker(app, store, server, leasehold, redis_url):
+def test_what_others_have_written_stops_no_worker(app, store, server, tenure, redis_url):
     good = [store.enqueue(n) for n in range(3)]
     for line, record in FOREIGN.items():
-        server.command("HSET", "{leasehold:q}:jobs", line, record)
-        server.command("RPUSH", "{leasehold:q}:ready", line)
-    server.command("RPUSH", "{leasehold:q}:ready", "nobody", b"\xff\xfe", "NaN")
+        server.command("HSET", "{tenure:q}:jobs", line, record)
+        server.command("RPUSH", "{tenure:q}:ready", line)
+    server.command("RPUSH", "{tenure:q}:ready", "nobody", b"\xff\xfe", "NaN")
     good += [store.enqueue(n) for n in range(3)]
-    most = {"LEASEHOLD_MAX_PAYLOAD": str(MAX_PAYLOAD)}
-    log = leasehold("worker", "jobs:app", "-q", "q", "--burst", url=redis_url, **most).end().err
+    most = {"TENURE_MAX_PAYLOAD": str(MAX_PAYLOAD)}
+    log = tenure("worker", "jobs:app", "-q", "q", "--burst", url=redis_url, **most).end().err
     assert [job.result(timeout=0) for job in good] == [[n, 1] for n in (0, 1, 2, 0, 1, 2)]
     for line, (state, error) in lines("What others have written into a queue").items():
         view = app.queue("q").job(line).refresh()
@@ -107,30 +107,30 @@ def test_what_others_have_written_stops_no_worker(app, store, server, leasehold,
     assert "s3cret" not in log
     assert max(map(len, log.splitlines())) < 600
     assert all(line.isprintable() for line in log.split("\n"))
-    assert leasehold("jobs", "q", url=redis_url).end().out.replace("\n", " ").isprintable()
+    assert tenure("jobs", "q", url=redis_url).end().out.replace("\n", " ").isprintable()
 
 
 @pytest.mark.parametrize("task", ["shop.store", "shop.apart", "*"])
-def test_a_payload_above_the_limit_runs_once_the_limit_is_raised(app, server, leasehold, redis_url, task):
+def test_a_payload_above_the_limit_runs_once_the_limit_is_raised(app, server, tenure, redis_url, task):
     payload = b'[["' + b"x" * 2_000_000 + b'"],{}]'
     queue = "spoilt" if task == "*" else "q"
-    server.command("HSET", f"{{leasehold:{queue}}}:jobs", "large", job(payload, task.encode()))
-    server.command("RPUSH", f"{{leasehold:{queue}}}:ready", "large")
+    server.command("HSET", f"{{tenure:{queue}}}:jobs", "large", job(payload, task.encode()))
+    server.command("RPUSH", f"{{tenure:{queue}}}:ready", "large")
     large = app.queue(queue).job("large")
-    leasehold("worker", "jobs:app", "-q", queue, "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "-q", queue, "--burst", url=redis_url).end()
     view = large.refresh()
     assert (view.state, view.payload, view.failures, view.crashes) == (State.BROKEN, payload, 0, 0)
-    assert leasehold("retry", queue, "large", url=redis_url).end().out
-    more = {"LEASEHOLD_MAX_PAYLOAD": "3000000"}
-    leasehold("worker", "jobs:app", "-q", queue, "--burst", url=redis_url, **more).end()
+    assert tenure("retry", queue, "large", url=redis_url).end().out
+    more = {"TENURE_MAX_PAYLOAD": "3000000"}
+    tenure("worker", "jobs:app", "-q", queue, "--burst", url=redis_url, **more).end()
     assert large.state() is State.COMPLETED
 
 
-def test_a_spoilt_queue_leaves_the_others_alone_and_comes_back(app, store, server, leasehold, redis_url):
-    server.command("SET", "{leasehold:spoilt}:ready", "x")
-    run = leasehold("worker", "jobs:app", "-q", "spoilt", "-q", "q", url=redis_url).wait_for("{leasehold:spoilt}")
+def test_a_spoilt_queue_leaves_the_others_alone_and_comes_back(app, store, server, tenure, redis_url):
+    server.command("SET", "{tenure:spoilt}:ready", "x")
+    run = tenure("worker", "jobs:app", "-q", "spoilt", "-q", "q", url=redis_url).wait_for("{tenure:spoilt}")
     assert [store.enqueue(n).result(timeout=120) for n in range(3)] == [[0, 1], [1, 1], [2, 1]]
-    assert server.command("GET", "{leasehold:spoilt}:ready") == b"x"
-    server.command("DEL", "{leasehold:spoilt}:ready")
+    assert server.command("GET", "{tenure:spoilt}:ready") == b"x"
+    server.command("DEL", "{tenure:spoilt}:ready")
     assert app.queue("spoilt").enqueue(b"four").result(timeout=120) == 4
     run.signal(signal.SIGTERM).end()

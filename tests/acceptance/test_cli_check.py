@@ -1,4 +1,4 @@
-"""`leasehold check` against servers that are not as they should be, and a worker that will not start on them."""
+"""`tenure check` against servers that are not as they should be, and a worker that will not start on them."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import JobFailed, Leasehold
-from leasehold.testing.server import keys_of
+from tenure import JobFailed, Tenure
+from tenure.testing.server import keys_of
 from tests.redis.proxy import Proxy
 
 NAMES = [
@@ -30,9 +30,9 @@ NAMES = [
 
 JOBS = """
 import time
-from leasehold import Leasehold, check_cancelled
+from tenure import Tenure, check_cancelled
 
-app = Leasehold()
+app = Tenure()
 
 @app.handler("default")
 def work(job):
@@ -97,13 +97,13 @@ def test_a_proxy_that_closes_connections_that_wait(run, server):
         assert "refuses blocking commands" in run(server, url=proxy.url, expect=1)["commands"]["found"]
 
 
-def test_a_worker_starts_without_messages_and_not_without_waits(leasehold, server, tmp_path):
+def test_a_worker_starts_without_messages_and_not_without_waits(tenure, server, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
     with Proxy(server.socket_path) as proxy:
         proxy.refuse[b"\r\nSUBSCRIBE\r\n"] = b"-ERR unsupported command\r\n"
-        leasehold("worker", "jobs:app", url=proxy.url).wait_for("about=commands").wait_for("worker_started")
+        tenure("worker", "jobs:app", url=proxy.url).wait_for("about=commands").wait_for("worker_started")
         proxy.refuse[b"\r\nBLPOP\r\n"] = b"-ERR unsupported command\r\n"
-        assert "refuses blocking commands" in leasehold("worker", "jobs:app", url=proxy.url).end(2).err
+        assert "refuses blocking commands" in tenure("worker", "jobs:app", url=proxy.url).end(2).err
 
 
 def test_one_that_is_fit(run, command, private_server):
@@ -118,10 +118,10 @@ def test_one_that_is_fit(run, command, private_server):
 
 
 def test_a_queue_that_a_newer_release_has_written_to(run, private_server):
-    app = Leasehold(private_server.url)
+    app = Tenure(private_server.url)
     app.queue("images").enqueue(b"x")
     app.close()
-    private_server.command("HSET", "{leasehold:images}:meta", "layout", 7)
+    private_server.command("HSET", "{tenure:images}:meta", "layout", 7)
     found = run(private_server, expect=1)["layout"]
     assert found["level"] == "error"
     assert "images (version 7)" in found["found"]
@@ -173,7 +173,7 @@ def test_one_that_is_almost_full(run, make_server):
 
 USERS = {
     "inner": (["+@all", "-hset", "-zadd", "allkeys", "allchannels"], {"+hset", "+zadd"}),
-    "keys": (["+@all", "~other:*", "allchannels"], {"~{leasehold:*"}),
+    "keys": (["+@all", "~other:*", "allchannels"], {"~{tenure:*"}),
     "scripts": (["+@all", "-eval", "-evalsha", "allkeys", "allchannels"], {"+eval", "+evalsha"}),
 }
 
@@ -193,21 +193,21 @@ def test_rights_to_channels(run, make_server):
     server = make_server()
     server.command("ACL", "SETUSER", "app", "on", ">s3cret", "resetchannels", "+@all", "allkeys")
     found = run(server, expect=1, url=server.url.replace("unix://", "unix://app:s3cret@"))["rights"]
-    assert "+publish &{leasehold:*" in found["found"]
+    assert "+publish &{tenure:*" in found["found"]
 
 
-def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehold, tmp_path):
+def test_a_user_with_just_the_rights_that_are_granted(run, make_server, tenure, tmp_path):
     """The line of `check --acl`, as it is printed: for a client, a worker with processes, and the commands."""
     server = make_server()
-    line = leasehold("check", "--acl", "app").end().out
-    assert json.loads(leasehold("check", "--acl", "app", "--json").end().out)["acl"] == line.split()
+    line = tenure("check", "--acl", "app").end().out
+    assert json.loads(tenure("check", "--acl", "app", "--json").end().out)["acl"] == line.split()
     server.command(*line.replace(">PASSWORD", ">s3cret").split())
     url = server.url.replace("unix://", "unix://app:s3cret@")
     found = run(server, url=url)
     assert {one["level"] for one in found.values()} == {"ok"}
     (tmp_path / "jobs.py").write_text(JOBS)
-    worker = leasehold("worker", "jobs:app", "--processes", "2", url=url).wait_for("worker_started")
-    with Leasehold(url, durable=0) as app:
+    worker = tenure("worker", "jobs:app", "--processes", "2", url=url).wait_for("worker_started")
+    with Tenure(url, durable=0) as app:
         wait = app.queue("default").enqueue(b"wait", lane="l")
         assert app.queue("default").enqueue(b"x", unique="k", priority=5).result(timeout=120) == 1
         worker.wait_for("waiting", "out")
@@ -216,7 +216,7 @@ def test_a_user_with_just_the_rights_that_are_granted(run, make_server, leasehol
             wait.result(timeout=120)
         assert app.inspect.workers()
     for command in (["info"], ["info", "default"], ["jobs", "default"], ["job", "default", wait.id]):
-        leasehold(*command, url=url).end()
+        tenure(*command, url=url).end()
     worker.signal(signal.SIGTERM).end()
     assert not re.search("NOPERM|refused|lacks|denied|redis_lost", worker.err), worker.err
 
@@ -279,7 +279,7 @@ def test_a_user_who_is_not_let_in_is_a_finding(run, command, make_server):
 
 def test_at_a_terminal(terminal, make_server):
     server = make_server(args=["--maxmemory-policy", "allkeys-lru"])
-    command = [sys.executable, "-m", "leasehold", "check", "--url", server.url]
+    command = [sys.executable, "-m", "tenure", "check", "--url", server.url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
     process = subprocess.Popen(command, stdout=terminal.inside, env=environment)
     shown = terminal.wait_for("latency") if process.wait(20) else ""

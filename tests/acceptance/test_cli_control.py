@@ -1,4 +1,4 @@
-"""`leasehold cancel`, `pause`, `resume`, `configure`: what they change, what they say, and where."""
+"""`tenure cancel`, `pause`, `resume`, `configure`: what they change, what they say, and where."""
 
 import json
 import re
@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold, QueueFull, State
-from leasehold.core.shape import LaneState
+from tenure import QueueFull, State, Tenure
+from tenure.core.shape import LaneState
 
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         yield app
 
 
@@ -54,7 +54,7 @@ def test_cancel_a_job_that_runs(app, run):
     job = app.queue("emails").lease(seconds=60)
     out, err = run("cancel", "emails", "one", "--reason", "too late")
     assert out.startswith("Job 'one' of queue 'emails' runs: its worker is asked to end it.")
-    assert "leasehold job emails one --watch" in out
+    assert "tenure job emails one --watch" in out
     assert err == ""
     assert "cancelling  asked: too late\n" in run("job", "emails", "one")[0]
     assert json.loads(run("job", "emails", "one", "--json")[0])["cancelling"] == "too late"
@@ -137,7 +137,7 @@ def test_cancel_all_in_a_pipe_needs_yes(app, run):
 @pytest.mark.parametrize(("answer", "status", "cancelled"), [("n", 1, 0), ("", 1, 0), ("y", 0, 4)])
 def test_cancel_all_on_a_terminal_asks(app, terminal, redis_url, answer, status, cancelled):
     fill(app)
-    command = [sys.executable, "-m", "leasehold", "cancel", "emails", "--all", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "cancel", "emails", "--all", "--url", redis_url]
     with subprocess.Popen(command, stdin=terminal.inside, stdout=subprocess.PIPE, stderr=terminal.inside) as process:
         asked = terminal.wait_for("[y/N]")
         terminal.type(f"{answer}\n")
@@ -153,7 +153,7 @@ def test_pause_and_resume_a_queue(app, run):
     app.queue("emails").enqueue(b"x")
     for _ in range(2):
         out, err = run("pause", "emails")
-        assert (out, err) == ("Queue 'emails' is paused. To resume: leasehold resume emails\n", "")
+        assert (out, err) == ("Queue 'emails' is paused. To resume: tenure resume emails\n", "")
     assert not app.queue("emails").lease(seconds=60)
     assert "paused" in run("info")[0]
     for _ in range(2):
@@ -164,8 +164,8 @@ def test_pause_and_resume_a_queue(app, run):
 
 def test_names_are_written_as_a_shell_takes_them(app, run):
     app.queue("two words").enqueue(b"x", lane="it's")
-    assert run("pause", "two words")[0].endswith("leasehold resume 'two words'\n")
-    assert run("pause", "two words", "--lane", "it's")[0].endswith("leasehold resume 'two words' --lane 'it'\"'\"'s'\n")
+    assert run("pause", "two words")[0].endswith("tenure resume 'two words'\n")
+    assert run("pause", "two words", "--lane", "it's")[0].endswith("tenure resume 'two words' --lane 'it'\"'\"'s'\n")
 
 
 def test_a_queue_that_nothing_is_known_of(app, run):
@@ -184,7 +184,7 @@ def test_park_and_resume_a_lane(app, run):
     app.queue("emails").enqueue(b"x", lane="user:42", id="one")
     for _ in range(2):
         out, err = run("pause", "emails", "--lane", "user:42")
-        assert out == "Lane 'user:42' of queue 'emails' is parked. To resume: leasehold resume emails --lane user:42\n"
+        assert out == "Lane 'user:42' of queue 'emails' is parked. To resume: tenure resume emails --lane user:42\n"
         assert err == ""
     assert app.inspect.lane("emails", "user:42").state is LaneState.PARKED
     assert not app.queue("emails").lease(seconds=60)

@@ -1,4 +1,4 @@
-"""`leasehold dev` and `leasehold worker --reload`: a worker that follows the code."""
+"""`tenure dev` and `tenure worker --reload`: a worker that follows the code."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 from tests.acceptance.conftest import SOURCE
 from tests.acceptance.workers import gone, pids, ready
 from tests.support.waiting import until
@@ -15,9 +15,9 @@ from tests.support.waiting import until
 pytest.importorskip("watchfiles")
 
 JOBS = """
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 def version() -> int:
@@ -37,7 +37,7 @@ def jobs(tmp_path):
 @pytest.fixture
 def version(redis_url):
     """Enqueues the task and answers the version that ran it."""
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.version")
         def version() -> int: ...
@@ -45,8 +45,8 @@ def version(redis_url):
         yield lambda: version.enqueue().result(timeout=120)
 
 
-def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--reload", "--processes", "2", url=redis_url), 2)
+def test_reload_follows_the_code_and_waits_where_it_is_broken(tenure, version, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--reload", "--processes", "2", url=redis_url), 2)
     assert version() == 1
     write(tmp_path, 2)
     run.wait_for("restart_started files=")
@@ -62,9 +62,9 @@ def test_reload_follows_the_code_and_waits_where_it_is_broken(leasehold, version
     assert all(gone(pid) for pid in pids(run))
 
 
-def test_what_cannot_be_loaded_at_the_start_is_waited_for(leasehold, version, redis_url, tmp_path):
+def test_what_cannot_be_loaded_at_the_start_is_waited_for(tenure, version, redis_url, tmp_path):
     write(tmp_path, "(")
-    run = leasehold("dev", "jobs:app", url=redis_url).wait_for("until=file_change")
+    run = tenure("dev", "jobs:app", url=redis_url).wait_for("until=file_change")
     assert "SyntaxError" in run.err
     write(tmp_path, 2)
     ready(run, 1)
@@ -72,20 +72,20 @@ def test_what_cannot_be_loaded_at_the_start_is_waited_for(leasehold, version, re
     run.signal(signal.SIGTERM).end()
 
 
-def test_without_watchfiles_it_says_what_to_install(leasehold, redis_url, tmp_path):
+def test_without_watchfiles_it_says_what_to_install(tenure, redis_url, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['watchfiles'] = None")
     path = os.pathsep.join([str(tmp_path), str(SOURCE)])
     for command in (["worker", "jobs:app", "--reload"], ["dev", "jobs:app"]):
-        message = leasehold(*command, url=redis_url, PYTHONPATH=path).end(expect=2).err
-        assert "pip install 'leasehold[reload]'" in message
+        message = tenure(*command, url=redis_url, PYTHONPATH=path).end(expect=2).err
+        assert "pip install 'tenure[reload]'" in message
 
 
-def test_dev_brings_a_redis_of_its_own_that_survives_reloads(leasehold, tmp_path):
-    run = leasehold("dev", "jobs:app").wait_for("LEASEHOLD_URL=embedded:.leasehold/redis")
+def test_dev_brings_a_redis_of_its_own_that_survives_reloads(tenure, tmp_path):
+    run = tenure("dev", "jobs:app").wait_for("TENURE_URL=embedded:.tenure/redis")
     ready(run, 1)
-    assert (tmp_path / ".leasehold" / ".gitignore").read_text().endswith("*\n")
+    assert (tmp_path / ".tenure" / ".gitignore").read_text().endswith("*\n")
     program = "from jobs import version; print(version.enqueue().result(timeout=120))"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "LEASEHOLD_URL": "embedded:.leasehold/redis"}
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "TENURE_URL": "embedded:.tenure/redis"}
 
     def enqueue() -> str:
         done = subprocess.run(
@@ -103,14 +103,14 @@ def test_dev_brings_a_redis_of_its_own_that_survives_reloads(leasehold, tmp_path
     until(lambda: all(gone(pid) for pid in pids(run)))
 
 
-def test_dev_uses_the_redis_that_is_set(leasehold, version, redis_url, tmp_path):
-    run = ready(leasehold("dev", "jobs:app", url=redis_url), 1)
+def test_dev_uses_the_redis_that_is_set(tenure, version, redis_url, tmp_path):
+    run = ready(tenure("dev", "jobs:app", url=redis_url), 1)
     assert version() == 1
-    assert not (tmp_path / ".leasehold").exists()
+    assert not (tmp_path / ".tenure").exists()
     run.signal(signal.SIGINT).end()
 
 
-def test_a_module_that_is_not_there_is_waited_for(leasehold):
-    run = leasehold("dev", "none:app").wait_for("until=file_change")
+def test_a_module_that_is_not_there_is_waited_for(tenure):
+    run = tenure("dev", "none:app").wait_for("until=file_change")
     assert "There is no module 'none'" in run.err
     run.signal(signal.SIGTERM).end()

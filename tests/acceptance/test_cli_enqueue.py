@@ -1,4 +1,4 @@
-"""`leasehold enqueue`: calls of tasks with arguments that are checked, raw payloads, and where they go."""
+"""`tenure enqueue`: calls of tasks with arguments that are checked, raw payloads, and where they go."""
 
 import json
 import subprocess
@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold, State
+from tenure import State, Tenure
 
 JOBS = """
 from datetime import date
-from leasehold import Leasehold, Unique
-app = Leasehold({url})
+from tenure import Tenure, Unique
+app = Tenure({url})
 
 @app.task(queue="sums")
 def add(a: int, b: int = 0, *, name: str = "x", on: date | None = None) -> int:
@@ -26,7 +26,7 @@ def once(a: int) -> int:
 @pytest.fixture
 def app(redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS.format(url=""))
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         yield app
 
 
@@ -44,7 +44,7 @@ def pipe(app, tmp_path, redis_url):
     """Runs the command with something on its stdin; answers its status and its stderr."""
 
     def pipe(data, *args):
-        command = [sys.executable, "-m", "leasehold", "enqueue", *args, "--url", redis_url]
+        command = [sys.executable, "-m", "tenure", "enqueue", *args, "--url", redis_url]
         ended = subprocess.run(command, input=data, capture_output=True, cwd=tmp_path, timeout=120)
         return ended.returncode, ended.stderr.decode()
 
@@ -63,14 +63,14 @@ def pipe(app, tmp_path, redis_url):
 def test_a_call_of_a_task(app, run, args, payload):
     out, err = run("jobs:app", "jobs.add", *args, "--id", "one")
     assert out == "Job 'one' is in queue 'sums'.\n"
-    assert err == "Note: To follow it: leasehold job sums one --watch\n"
+    assert err == "Note: To follow it: tenure job sums one --watch\n"
     view = app.inspect.job("sums", "one")
     assert (view.task, view.state, json.loads(view.payload)) == ("jobs.add", State.READY, payload)
 
 
-def test_a_worker_runs_it(app, run, leasehold, redis_url):
+def test_a_worker_runs_it(app, run, tenure, redis_url):
     run("jobs:app", "jobs.add", "[1, 2]", "--id", "one")
-    leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert app.inspect.job("sums", "one").result == b"3"
 
 
@@ -128,7 +128,7 @@ def test_from_stdin(app, pipe):
 
 
 def test_a_terminal_is_no_stdin(app, terminal, redis_url):
-    command = [sys.executable, "-m", "leasehold", "enqueue", "--queue", "emails", "--payload", "-", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "enqueue", "--queue", "emails", "--payload", "-", "--url", redis_url]
     ended = subprocess.run(command, stdin=terminal.inside, capture_output=True, timeout=120)
     assert ended.returncode == 2
     assert b"that is the terminal" in ended.stderr
@@ -160,6 +160,6 @@ def test_an_app_that_says_itself_where_its_redis_is(app, run, tmp_path, redis_ur
     assert "fixed:app sets another value than --url" in err
     assert "s3cret" not in err
     shown = json.loads(run("jobs:app", "jobs.add", "[1]", "--namespace", "shop", "--json")[0])
-    with Leasehold(redis_url, namespace="shop") as shop:
+    with Tenure(redis_url, namespace="shop") as shop:
         assert shop.inspect.queue("sums").counts[State.READY] == 1
         assert shop.inspect.job("sums", shown["id"]) is not None

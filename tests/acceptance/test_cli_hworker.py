@@ -1,18 +1,18 @@
-"""`leasehold worker` and the original of hworker on one pool, and `leasehold monitor` for a pool of originals."""
+"""`tenure worker` and the original of hworker on one pool, and `tenure monitor` for a pool of originals."""
 
 import signal
 
 import pytest
 import redis
 
-from leasehold import Hworker, Leasehold, State
+from tenure import Hworker, State, Tenure
 from tests.support.waiting import until
 from tests.wire.hworker.original import Original
 
 JOBS = """
-from leasehold import Fail, Hworker, Leasehold
+from tenure import Fail, Hworker, Tenure
 
-app = Leasehold(protocol=Hworker(name="printer", timeout=1))
+app = Tenure(protocol=Hworker(name="printer", timeout=1))
 
 @app.handler("default")
 def page(job):
@@ -35,14 +35,14 @@ def db(redis_url):
 @pytest.fixture
 def app(redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
-    with Leasehold(redis_url, protocol=Hworker(name="printer")) as app:
+    with Tenure(redis_url, protocol=Hworker(name="printer")) as app:
         yield app
 
 
-def test_a_worker_serves_a_pool_of_originals(app, db, leasehold, redis_url):
+def test_a_worker_serves_a_pool_of_originals(app, db, tenure, redis_url):
     original = Original(db, "printer", timeout_s=1)
-    run = leasehold("worker", "jobs:app", "-c", "2", url=redis_url).wait_for("worker_started")
-    for value in ("one", "jam", {"leasehold": 1, "task": "receipt", "args": [7]}):
+    run = tenure("worker", "jobs:app", "-c", "2", url=redis_url).wait_for("worker_started")
+    for value in ("one", "jam", {"tenure": 1, "task": "receipt", "args": [7]}):
         original.queue(value)
     run.wait_for('printing "one"', "out").wait_for("receipt 7", "out")
     until(lambda: db.llen(original.failed) == 1)
@@ -57,12 +57,12 @@ def test_a_worker_serves_a_pool_of_originals(app, db, leasehold, redis_url):
     run.signal(signal.SIGTERM).end()
 
 
-def test_a_monitor_serves_a_pool_without_a_worker_of_ours(db, leasehold, run, redis_url):
+def test_a_monitor_serves_a_pool_without_a_worker_of_ours(db, tenure, run, redis_url):
     original = Original(db, "printer")
     job = original.queue("x")
     assert original.pop() == job
     db.hset(original.progress, job, "no time")
-    monitor = leasehold("monitor", "default", "--protocol", "hworker:printer", url=redis_url)
+    monitor = tenure("monitor", "default", "--protocol", "hworker:printer", url=redis_url)
     monitor.wait_for("Queue 'default': 1 job returned", "out")
     assert original.pop() == job
     db.hset(original.progress, job, "no time")

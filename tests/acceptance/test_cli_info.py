@@ -1,4 +1,4 @@
-"""`leasehold info`: plain columns in a pipe, tables on a terminal, JSON for programs."""
+"""`tenure info`: plain columns in a pipe, tables on a terminal, JSON for programs."""
 
 import json
 import os
@@ -10,16 +10,16 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold, QueueView, State, WorkerView
-from leasehold.cli.output.overview import queue_table, worker_table
-from leasehold.core.engine import Alone
-from leasehold.redis.sync import SyncDriver
+from tenure import QueueView, State, Tenure, WorkerView
+from tenure.cli.output.overview import queue_table, worker_table
+from tenure.core.engine import Alone
+from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
 
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url, namespace="shop") as app:
+    with Tenure(redis_url, namespace="shop") as app:
         app.queue("emails").enqueue(b"one")
         app.queue("emails").enqueue(b"two")
         app.queue("[red]odd[red] name").enqueue(b"three")
@@ -74,20 +74,20 @@ def test_another_namespace_is_empty(command, app, redis_url):
     assert "No queues" in command("info", url=redis_url).end().out
 
 
-def test_a_queue_that_redis_refuses_hides_no_other(leasehold, app, redis_url, server):
+def test_a_queue_that_redis_refuses_hides_no_other(tenure, app, redis_url, server):
     """Another program's data among its keys. What is no number in its counters is no reason to refuse anything."""
     server.command("SET", "{shop:emails}:failed", "x")
     server.command("HSET", "{shop:[red]odd[red] name}:meta", "completed", "x")
     where = ("--url", redis_url, "--namespace", "shop")
-    run = leasehold("info", *where).end(expect=1)
+    run = tenure("info", *where).end(expect=1)
     assert "[red]odd[red] name" in run.out
     assert run.err.startswith("Error: Queue 'emails' cannot be shown.")
-    shown = json.loads(leasehold("info", "--json", *where).end(expect=1).out)
+    shown = json.loads(tenure("info", "--json", *where).end(expect=1).out)
     assert [queue["name"] for queue in shown["queues"]] == ["[red]odd[red] name"]
     assert [refused["queue"] for refused in shown["refused"]] == ["emails"]
     assert "WRONGTYPE" in shown["refused"][0]["error"]
-    assert "WRONGTYPE" in leasehold("info", "emails", *where).end(expect=1).err
-    watch = leasehold("info", "--watch", *where).wait_for("[red]odd", "out").wait_for("Queue 'emails' cannot be shown")
+    assert "WRONGTYPE" in tenure("info", "emails", *where).end(expect=1).err
+    watch = tenure("info", "--watch", *where).wait_for("[red]odd", "out").wait_for("Queue 'emails' cannot be shown")
     watch.signal(signal.SIGINT).end(expect=130)
 
 
@@ -96,37 +96,37 @@ def test_a_queue_that_redis_refuses_hides_no_other(leasehold, app, redis_url, se
     ("output", "status", "says"), [("> /dev/full", 1, "Error: The output could not be written: No"), (">&-", 0, "")]
 )
 def test_output_that_nobody_can_read(app, redis_url, output, status, says):
-    command = f"{sys.executable} -m leasehold info --namespace shop {output}"
-    environment = {**os.environ, "LEASEHOLD_URL": redis_url}
+    command = f"{sys.executable} -m tenure info --namespace shop {output}"
+    environment = {**os.environ, "TENURE_URL": redis_url}
     done = subprocess.run(command, shell=True, env=environment, stderr=subprocess.PIPE, text=True, timeout=120)
     assert (done.returncode, done.stderr[: len(says)]) == (status, says)
     assert "Traceback" not in done.stderr
 
 
-def test_workers_are_shown(leasehold, redis_url, tmp_path):
-    text = "from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef f() -> None: ...\n"
+def test_workers_are_shown(tenure, redis_url, tmp_path):
+    text = "from tenure import Tenure\napp = Tenure()\n@app.task\ndef f() -> None: ...\n"
     (tmp_path / "jobs.py").write_text(text)
-    run = leasehold("worker", "jobs:app", "-c", "3", "-q", "default", "-q", "other", url=redis_url).wait_for(
+    run = tenure("worker", "jobs:app", "-c", "3", "-q", "default", "-q", "other", url=redis_url).wait_for(
         "worker_started"
     )
     for _ in range(50):
-        workers = json.loads(leasehold("info", "--json", url=redis_url).end().out)["workers"]
+        workers = json.loads(tenure("info", "--json", url=redis_url).end().out)["workers"]
         if workers:
             break
     assert [(w["pid"], w["concurrency"], w["queues"]) for w in workers] == [(run.worker, 3, ["default", "other"])]
-    assert f"{run.worker}" in leasehold("info", url=redis_url).end().out
+    assert f"{run.worker}" in tenure("info", url=redis_url).end().out
 
 
-def test_how_long_jobs_wait_and_run(leasehold, command, redis_url, tmp_path):
-    text = "from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef f() -> None: ...\n"
+def test_how_long_jobs_wait_and_run(tenure, command, redis_url, tmp_path):
+    text = "from tenure import Tenure\napp = Tenure()\n@app.task\ndef f() -> None: ...\n"
     (tmp_path / "jobs.py").write_text(text)
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         f = app.task(name="jobs.f")(lambda: None)
         f.enqueue()
         waiting = json.loads(command("info", "--json", url=redis_url).end().out)["queues"][0]
         assert waiting["oldest_ms"] == app.inspect.page("default", "ready").jobs[0].enqueued_ms
         f.using(delay=0.01).enqueue()
-        run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
+        run = tenure("worker", "jobs:app", url=redis_url).wait_for("worker_started")
         until(lambda: app.inspect.queue("default").counts[State.COMPLETED] == 2)
         app.control.quiet(app.inspect.workers()[0].id)  # so that it announces itself at once
         run.wait_for("worker_paused")
@@ -146,8 +146,8 @@ def test_how_long_jobs_wait_and_run(leasehold, command, redis_url, tmp_path):
 
 JOBS = """
 import json
-from leasehold import Leasehold
-app = Leasehold(namespace="shop")
+from tenure import Tenure
+app = Tenure(namespace="shop")
 
 @app.task(queue="images", retries=0)
 def thumbnail(path: str) -> None:
@@ -156,13 +156,13 @@ def thumbnail(path: str) -> None:
 
 
 @pytest.fixture
-def failed(leasehold, redis_url, tmp_path):
+def failed(tenure, redis_url, tmp_path):
     """The id of a job that failed, and what its worker logged."""
     (tmp_path / "jobs.py").write_text(JOBS)
     code = "from jobs import thumbnail; print(thumbnail.using(id='cat').enqueue('c4t.png').id)"
-    environment = os.environ | {"LEASEHOLD_URL": redis_url}
+    environment = os.environ | {"TENURE_URL": redis_url}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, timeout=20)
-    return leasehold("worker", "jobs:app", "--burst", "-q", "images", "-q", "nosuch", url=redis_url).end().err
+    return tenure("worker", "jobs:app", "--burst", "-q", "images", "-q", "nosuch", url=redis_url).end().err
 
 
 def test_one_job(command, failed, redis_url):
@@ -237,7 +237,7 @@ def test_a_narrow_terminal_leaves_out_what_is_zero(width, has, has_not):
 
 def test_tables_on_a_terminal(app, redis_url):
     outside, inside = pty.openpty()
-    command = [sys.executable, "-m", "leasehold", "info", "--namespace", "shop", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "info", "--namespace", "shop", "--url", redis_url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "150"}
     subprocess.run(command, stdout=inside, env=environment, check=True, timeout=20)
     os.close(inside)
@@ -249,7 +249,7 @@ def test_tables_on_a_terminal(app, redis_url):
 
 
 def test_a_reader_that_goes_away_is_no_error(app, redis_url):
-    command = [sys.executable, "-m", "leasehold", "info", "--json", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "info", "--json", "--url", redis_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -1,15 +1,15 @@
-"""`leasehold jobs` and `leasehold job`: jobs in every state, page by page, of one lane; one with its payload."""
+"""`tenure jobs` and `tenure job`: jobs in every state, page by page, of one lane; one with its payload."""
 
 import json
 import re
 
 import pytest
 
-from leasehold import State
-from leasehold.cli.jobs import find_jobs
-from leasehold.cli.output.jobs import JOBS_SHOWN, job_table
-from leasehold.core import limits
-from leasehold.core.job import ErrorInfo, JobView
+from tenure import State
+from tenure.cli.jobs import find_jobs
+from tenure.cli.output.jobs import JOBS_SHOWN, job_table
+from tenure.core import limits
+from tenure.core.job import ErrorInfo, JobView
 
 
 def rows(out):
@@ -126,7 +126,7 @@ def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
     assert [job.id for job in found.jobs] == ["job19"]
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 1, found.next)
     assert [job.id for job in found.jobs] == ["job29"]
-    monkeypatch.setattr("leasehold.cli.jobs.LANE_LOOK", 20)
+    monkeypatch.setattr("tenure.cli.jobs.LANE_LOOK", 20)
     found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
     assert ([job.id for job in found.jobs], found.total, found.is_cut) == (["job9", "job19"], None, True)
 
@@ -180,5 +180,5 @@ def test_a_narrow_terminal_cuts_messages_and_states_it(width):
     table = job_table(views, 0.0, "title", "empty").fitted(width)
     (row,) = table.rows
     assert row["message"].startswith("smtp.example.org ")
-    assert (row["message"].endswith("..."), "leasehold job JOB_ID" in table.below) == ((width < 200,) * 2)
+    assert (row["message"].endswith("..."), "tenure job JOB_ID" in table.below) == ((width < 200,) * 2)
     assert width < 80 or table._drawn_width() <= width

@@ -1,6 +1,6 @@
 """What `--json` prints and the exit statuses: as in a kept snapshot, and as docs/reference/json.md says.
 
-Programs of users read these fields, so they change on purpose only. With LEASEHOLD_SNAPSHOT=write the first test
+Programs of users read these fields, so they change on purpose only. With TENURE_SNAPSHOT=write the first test
 rewrites the snapshot. `--help` of every command is kept in docs/reference/command-line.md, which `make check` compares.
 """
 
@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import pytest
 
-from leasehold.cli import COMMANDS, commands
-from leasehold.cli.demo.run import DemoReport
-from leasehold.cli.errors import Exit, run
-from leasehold.core.job import WorkerView
-from leasehold.core.outcome import Completed, Failed
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Progress, Shape
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.cli import COMMANDS, commands
+from tenure.cli.demo.run import DemoReport
+from tenure.cli.errors import Exit, run
+from tenure.core.job import WorkerView
+from tenure.core.outcome import Completed, Failed
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Progress, Shape
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.engines import NATIVE
 from tests.support.schedules import now_of, put, spec
 from tests.support.world import BOOM, NAMESPACE, World
@@ -124,8 +124,8 @@ def world(server: RedisServer) -> Iterator[World]:
 @pytest.fixture
 def ran(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[Ran]:
     """All `RUNS`, in this process."""
-    monkeypatch.setenv("LEASEHOLD_URL", world.server.url)
-    monkeypatch.setenv("LEASEHOLD_NAMESPACE", NAMESPACE)
+    monkeypatch.setenv("TENURE_URL", world.server.url)
+    monkeypatch.setenv("TENURE_NAMESPACE", NAMESPACE)
     found = []
     for command in RUNS:
         status = run(commands, [*command.split(), "--json"])
@@ -137,9 +137,9 @@ def ran(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def test_the_fields_and_exit_statuses_are_those_of_the_snapshot(ran: list[Ran]) -> None:
     now = [f"exit status {status.name} = {status.value}" for status in Exit]
     for one in ran:
-        now += ["", f"$ leasehold {one.command} --json    # {one.status}"]
+        now += ["", f"$ tenure {one.command} --json    # {one.status}"]
         now += [f"{name}: {'|'.join(sorted(types))}" for name, types in sorted(shape(one.printed).items())]
-    if os.environ.get("LEASEHOLD_SNAPSHOT") == "write":
+    if os.environ.get("TENURE_SNAPSHOT") == "write":
         SNAPSHOT.write_text("\n".join(now) + "\n")
     assert now == SNAPSHOT.read_text().splitlines()
 
@@ -177,7 +177,7 @@ def test_every_command_with_json_is_run() -> None:
 
 def help_of(name: str) -> str:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text()
-    return page.partition(f"## leasehold {name}\n")[2].partition("\n## ")[0]
+    return page.partition(f"## tenure {name}\n")[2].partition("\n## ")[0]
 
 
 def told(start: str) -> set[str]:

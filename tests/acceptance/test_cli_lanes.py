@@ -1,20 +1,20 @@
-"""`leasehold info` on what shapes a queue: settings, lanes, priorities, unique keys, persistent jobs."""
+"""`tenure info` on what shapes a queue: settings, lanes, priorities, unique keys, persistent jobs."""
 
 import json
 import re
 
 import pytest
 
-from leasehold import Leasehold, Unique
-from leasehold.cli.output import overview
-from leasehold.cli.output.tables import plain
-from leasehold.core.job import QueueView, State, WorkerView
-from leasehold.core.shape import LaneFailure, QueueSettings
+from tenure import Tenure, Unique
+from tenure.cli.output import overview
+from tenure.cli.output.tables import plain
+from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.shape import LaneFailure, QueueSettings
 
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         yield app
 
 
@@ -131,7 +131,7 @@ def blocked(app):
 
 
 def test_a_lane_that_a_failed_job_blocks(app, command, redis_url, blocked):
-    hint = f"`leasehold retry 'my mails' {blocked}` or `leasehold discard 'my mails' {blocked}`"
+    hint = f"`tenure retry 'my mails' {blocked}` or `tenure discard 'my mails' {blocked}`"
     ended = command("info", "my mails", "--lanes", "blocked", url=redis_url).end()
     head, row = (re.split("  +", line) for line in ended.out.splitlines())
     assert head == ["lane", "waiting", "busy", "limit", "blocked_by"]
@@ -156,10 +156,10 @@ def test_to_resume_a_lane_that_a_failed_job_blocks(app, command, redis_url, bloc
     ended = command("resume", "my mails", "--lane", "user 42", url=redis_url).end(expect=1)
     assert ended.out == ""
     assert f"A failed job blocks lane 'user 42': '{blocked}'." in ended.err
-    assert f"`leasehold retry 'my mails' {blocked}` or `leasehold discard " in ended.err
+    assert f"`tenure retry 'my mails' {blocked}` or `tenure discard " in ended.err
     assert "is not parked but blocked; nothing was changed" in ended.err
     err = command("resume", "my mails", url=redis_url).end().err
-    assert err == "Note: Lanes that a failed job blocks: 1. To see them: leasehold info 'my mails' --lanes blocked\n"
+    assert err == "Note: Lanes that a failed job blocks: 1. To see them: tenure info 'my mails' --lanes blocked\n"
 
 
 @pytest.mark.parametrize("count", [100, 101])

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 JOBS = """
 import asyncio, atexit, multiprocessing, threading, time, warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 kept = []
 
 class Slow:
@@ -70,7 +70,7 @@ LEFT = {
 @pytest.fixture
 def leave(redis_url, jobs):
     """Enqueues the job that leaves this behind."""
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.leave")
         def leave(what: str) -> None: ...
@@ -94,9 +94,9 @@ def end_child(folder: Path) -> None:
 
 @pytest.mark.parametrize("stop", ["burst", "signal"])
 @pytest.mark.parametrize("what", LEFT)
-def test_the_process_of_a_stopped_worker_ends(leasehold, redis_url, tmp_path, leave, what, stop):
+def test_the_process_of_a_stopped_worker_ends(tenure, redis_url, tmp_path, leave, what, stop):
     job = leave(what)
-    run = leasehold("worker", "jobs:app", *(["--burst"] if stop == "burst" else []), url=redis_url)
+    run = tenure("worker", "jobs:app", *(["--burst"] if stop == "burst" else []), url=redis_url)
     job.result(timeout=120)
     if stop == "signal":
         run.signal(signal.SIGTERM)
@@ -108,15 +108,15 @@ def test_the_process_of_a_stopped_worker_ends(leasehold, redis_url, tmp_path, le
     assert f"exit_forced kept_by='{LEFT[what]}'" in run.err
 
 
-def test_one_that_cannot_run_python_any_more_ends_as_failed_and_the_burst_goes_on(leasehold, redis_url, leave):
+def test_one_that_cannot_run_python_any_more_ends_as_failed_and_the_burst_goes_on(tenure, redis_url, leave):
     leave("a slow finalizer")
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert run.out == "left a slow finalizer\n"
     assert "how='status 1'" in run.err
 
 
-def test_what_ends_by_itself_is_not_cut_short(leasehold, redis_url, leave):
+def test_what_ends_by_itself_is_not_cut_short(tenure, redis_url, leave):
     leave("a quick exit hook")
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert run.out == "left a quick exit hook\nexit hooks run\n"
     assert "exit_forced" not in run.err

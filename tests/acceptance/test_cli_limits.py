@@ -1,4 +1,4 @@
-"""`leasehold limits`, and where other commands name limits."""
+"""`tenure limits`, and where other commands name limits."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold, Limit
-from leasehold.cli import commands
-from leasehold.cli.errors import run
-from leasehold.core.job import ErrorInfo
-from leasehold.core.outcome import Retried
+from tenure import Limit, Tenure
+from tenure.cli import commands
+from tenure.cli.errors import run
+from tenure.core.job import ErrorInfo
+from tenure.core.outcome import Retried
 
 GPU = Limit("gpu", concurrency=1)
 
 
 @pytest.fixture
-def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leasehold]:
-    monkeypatch.setenv("LEASEHOLD_URL", redis_url)
-    with Leasehold(redis_url) as app:
+def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tenure]:
+    monkeypatch.setenv("TENURE_URL", redis_url)
+    with Tenure(redis_url) as app:
         yield app
 
 
 @pytest.fixture
-def cli(app: Leasehold, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any]]:
+def cli(app: Tenure, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any]]:
     """Runs a command in this process: its status, and what it wrote, or with --json its document."""
 
     def cli(*args: str) -> tuple[int, Any]:

@@ -1,4 +1,4 @@
-"""`leasehold info --watch`: a screen that moves, tables again and again in a pipe, a document a line as JSON."""
+"""`tenure info --watch`: a screen that moves, tables again and again in a pipe, a document a line as JSON."""
 
 import json
 import os
@@ -8,26 +8,26 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.cli.output.live import _cut
-from leasehold.cli.output.tables import Table
+from tenure import Tenure
+from tenure.cli.output.live import _cut
+from tenure.cli.output.tables import Table
 
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         app.queue("emails").enqueue(b"x")
         yield app
 
 
-def test_in_a_pipe(app, leasehold, redis_url):
-    run = leasehold("info", "--watch", url=redis_url).wait_for("emails", "out")
+def test_in_a_pipe(app, tenure, redis_url):
+    run = tenure("info", "--watch", url=redis_url).wait_for("emails", "out")
     app.queue("images").enqueue(b"x")
     run.wait_for("images", "out").signal(signal.SIGINT).end(expect=130)
 
 
-def test_as_json(app, leasehold, redis_url):
-    run = leasehold("info", "emails", "--watch", "--json", url=redis_url).wait_for("emails", "out")
+def test_as_json(app, tenure, redis_url):
+    run = tenure("info", "emails", "--watch", "--json", url=redis_url).wait_for("emails", "out")
     app.queue("emails").lease(seconds=60)
     run.wait_for('"active": 1', "out").signal(signal.SIGINT).end(expect=130)
     seen = [json.loads(line) for line in run.out.splitlines()]
@@ -36,10 +36,10 @@ def test_as_json(app, leasehold, redis_url):
     assert seen[0]["at_ms"] < seen[-1]["at_ms"]
 
 
-def test_a_redis_that_goes_and_comes_back(leasehold, private_server):
-    with Leasehold(private_server.url) as app:
+def test_a_redis_that_goes_and_comes_back(tenure, private_server):
+    with Tenure(private_server.url) as app:
         app.queue("emails").enqueue(b"x")
-        run = leasehold("info", "--watch", url=private_server.url).wait_for("emails", "out")
+        run = tenure("info", "--watch", url=private_server.url).wait_for("emails", "out")
         private_server.kill()
         run.wait_for("did not respond")
         private_server.start()
@@ -52,7 +52,7 @@ def test_a_redis_that_is_not_there_is_an_error(command):
 
 
 def test_on_a_terminal(app, terminal, redis_url):
-    command = [sys.executable, "-m", "leasehold", "info", "--watch", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "info", "--watch", "--url", redis_url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
     with subprocess.Popen(command, stdin=terminal.inside, stdout=terminal.inside, env=environment) as process:
         terminal.wait_for("emails")

@@ -3,7 +3,7 @@
 import pytest
 
 JOBS = """
-from leasehold import Leasehold
+from tenure import Tenure
 
 class Shop:
     def __init__(self):
@@ -13,7 +13,7 @@ class Shop:
         return self.jobs
 
 def create_app(queue="made"):
-    app = Leasehold()
+    app = Tenure()
 
     @app.task(name="double", queue=queue, run_in="process")
     def double(self: int, run: int = 2) -> int:
@@ -28,10 +28,10 @@ shop = Shop()
 @pytest.mark.parametrize(
     ("target", "processes"), [("jobs:create_app", 1), ("jobs:shop.jobs", 2), ("jobs:shop.make", 1)]
 )
-def test_every_command_finds_the_app(command, leasehold, redis_url, tmp_path, target, processes):
+def test_every_command_finds_the_app(command, tenure, redis_url, tmp_path, target, processes):
     (tmp_path / "jobs.py").write_text(JOBS)
     command("enqueue", target, "double", '{"self": 21}', "--id", "a", url=redis_url).end()
-    leasehold("worker", target, "--burst", "--processes", str(processes), url=redis_url).end()
+    tenure("worker", target, "--burst", "--processes", str(processes), url=redis_url).end()
     shown = command("job", "made", "a", "--payload", "--app", target, url=redis_url).end().out
     assert "completed" in shown
     assert "42" in shown

@@ -1,17 +1,17 @@
-"""The log of `leasehold worker`: one line an event, for people or as JSON, and never a payload."""
+"""The log of `tenure worker`: one line an event, for people or as JSON, and never a payload."""
 
 import json
 from datetime import datetime
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 JOBS = """
 import logging
-from leasehold import Fail, Leasehold, events
+from tenure import Fail, Tenure, events
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 def charge(card: str) -> str:
@@ -31,7 +31,7 @@ def jobs(tmp_path):
 
 @pytest.fixture
 def job(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.charge")
         def charge(card: str) -> str: ...
@@ -40,13 +40,13 @@ def job(redis_url):
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
-def test_json(leasehold, job, redis_url, how):
+def test_json(tenure, job, redis_url, how):
     options = ["--log-format", "json"] if how == "option" else []
-    variables = {"LEASEHOLD_LOG_FORMAT": "json"} if how == "environment" else {}
-    run = leasehold("worker", "jobs:app", "--burst", *options, url=redis_url, **variables).end()
+    variables = {"TENURE_LOG_FORMAT": "json"} if how == "environment" else {}
+    run = tenure("worker", "jobs:app", "--burst", *options, url=redis_url, **variables).end()
     lines = [json.loads(line) for line in run.err.splitlines()]
     assert all(datetime.fromisoformat(line["time"]).utcoffset() is not None for line in lines)
-    events = {line["event"]: line for line in lines if line["logger"] == "leasehold.worker"}
+    events = {line["event"]: line for line in lines if line["logger"] == "tenure.worker"}
     assert {"worker_started", "failed", "traceback", "worker_stopped"} <= events.keys()
     about = {"queue": "default", "task": "jobs.charge", "id": job.id}
     assert events["failed"].items() >= (about | {"level": "error", "error": "Fail", "attempt": 1}).items()
@@ -57,68 +57,66 @@ def test_json(leasehold, job, redis_url, how):
     assert run.out == f"told {job.id}\n"
 
 
-def test_for_people(leasehold, job, redis_url):
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+def test_for_people(tenure, job, redis_url):
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     (failed,) = [line for line in run.err.splitlines() if " failed " in line]
     time, level, event, rest = failed.split(" ", 3)
     assert datetime.fromisoformat(time).utcoffset() is not None
     assert (level, event) == ("ERROR", "failed")
     assert f"queue=default task=jobs.charge id={job.id} attempt=1 error=Fail error_message='card 4242 refused'" in rest
-    assert f"see='leasehold job default {job.id}'" in rest
-    assert "  | leasehold.Fail" in run.err or "  | Fail: card 4242 refused" in run.err
+    assert f"see='tenure job default {job.id}'" in rest
+    assert "  | tenure.Fail" in run.err or "  | Fail: card 4242 refused" in run.err
 
 
 @pytest.mark.parametrize("detail", ["message", "type"])
-def test_less_of_an_error_where_errors_hold_data(leasehold, job, redis_url, detail):
-    run = leasehold("worker", "jobs:app", "--burst", "--log-errors", detail, url=redis_url).end()
+def test_less_of_an_error_where_errors_hold_data(tenure, job, redis_url, detail):
+    run = tenure("worker", "jobs:app", "--burst", "--log-errors", detail, url=redis_url).end()
     assert ("4242" in run.err) is (detail == "message")
     assert "  | " not in run.err
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_starts_and_ends_where_they_are_wanted(leasehold, redis_url, tmp_path, wanted):
-    (tmp_path / "fine.py").write_text(
-        "from leasehold import Leasehold\napp = Leasehold()\n@app.task\ndef fine() -> None: ...\n"
-    )
-    with Leasehold(redis_url) as app:
+def test_starts_and_ends_where_they_are_wanted(tenure, redis_url, tmp_path, wanted):
+    (tmp_path / "fine.py").write_text("from tenure import Tenure\napp = Tenure()\n@app.task\ndef fine() -> None: ...\n")
+    with Tenure(redis_url) as app:
         id = app.task(name="fine.fine")(lambda: None).enqueue().id
     options = ["--log-jobs"] if wanted else ["--no-log-jobs", "--log-level=debug"]
-    run = leasehold("worker", "fine:app", "--burst", *options, url=redis_url).end()
+    run = tenure("worker", "fine:app", "--burst", *options, url=redis_url).end()
     assert (f"started queue=default task=fine.fine id={id} attempt=1" in run.err) is wanted
     assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is wanted
 
 
-def test_a_queue_that_is_paused_and_one_that_is_unknown_are_named(leasehold, redis_url):
-    with Leasehold(redis_url) as app:
+def test_a_queue_that_is_paused_and_one_that_is_unknown_are_named(tenure, redis_url):
+    with Tenure(redis_url) as app:
         app.queue("images").enqueue(b"x")
         app.control.pause("images")
-    run = leasehold("worker", "jobs:app", "-q", "images", "-q", "default", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "-q", "images", "-q", "default", "--burst", url=redis_url).end()
     assert "queue_paused queue=images" in run.err
     assert "queue_unknown queue=default" in run.err
 
 
-def test_a_task_that_the_app_does_not_have(leasehold, redis_url):
-    with Leasehold(redis_url) as app:
+def test_a_task_that_the_app_does_not_have(tenure, redis_url):
+    with Tenure(redis_url) as app:
         app.task(name="jobs.gone")(lambda: None).enqueue()
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert "known='no such task in the app: is its module imported? Tasks: jobs.charge'" in run.err
 
 
-def test_a_payload_that_does_not_fit_has_no_place_in_our_code(leasehold, redis_url):
-    with Leasehold(redis_url) as app:
+def test_a_payload_that_does_not_fit_has_no_place_in_our_code(tenure, redis_url):
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.charge")
         def charge(card: str, twice: bool) -> str: ...
 
         charge.enqueue("4242", True)
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     (broken,) = [line for line in run.err.splitlines() if " broken " in line]
     assert "error=PayloadInvalid" in broken
     assert " at=" not in broken
 
 
-def test_a_form_that_there_is_not(leasehold, redis_url):
-    run = leasehold("worker", "jobs:app", "--log-format", "xml", url=redis_url).end(expect=2)
+def test_a_form_that_there_is_not(tenure, redis_url):
+    run = tenure("worker", "jobs:app", "--log-format", "xml", url=redis_url).end(expect=2)
     assert "--log-format" in run.err
-    run = leasehold("worker", "jobs:app", url=redis_url, LEASEHOLD_LOG_FORMAT="xml").end(expect=2)
-    assert "LEASEHOLD_LOG_FORMAT is not usable" in run.err
+    run = tenure("worker", "jobs:app", url=redis_url, TENURE_LOG_FORMAT="xml").end(expect=2)
+    assert "TENURE_LOG_FORMAT is not usable" in run.err

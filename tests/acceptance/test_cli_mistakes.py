@@ -5,18 +5,18 @@ import re
 import click
 import pytest
 
-from leasehold._version import __version__
-from leasehold.cli import COMMANDS, commands
-from leasehold.cli.errors import safe
-from leasehold.cli.output.text import ago, amount
-from leasehold.cli.work.weights import current_spelling, parse_weights
+from tenure._version import __version__
+from tenure.cli import COMMANDS, commands
+from tenure.cli.errors import safe
+from tenure.cli.output.text import ago, amount
+from tenure.cli.work.weights import current_spelling, parse_weights
 
 NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
 
 JOBS = """
-from leasehold import Leasehold
-app = Leasehold()
-other = Leasehold(namespace="other")
+from tenure import Tenure
+app = Tenure()
+other = Tenure(namespace="other")
 number = 7
 
 @app.task
@@ -64,15 +64,15 @@ def mistake(run, *words: str) -> str:
         ("./jobs.py", ["names a file", "did you mean jobs:app?"]),
         ("jobs:ap", ["has no 'ap'", "jobs:app, jobs:other"]),
         ("jobs:holder.ap", ["has no 'holder.ap'", "jobs:app, jobs:other"]),
-        ("jobs:needs_more", ["needs arguments", "expected a Leasehold"]),
-        ("jobs:makes_nothing", ["jobs:makes_nothing must return a Leasehold, got NoneType. It has: jobs:app"]),
-        ("jobs:makes_number", ["jobs:makes_number must return a Leasehold, got int. It has: jobs:app"]),
-        ("jobs:makes_later", ["must return a Leasehold, got coroutine. Make the app in a function without `async`."]),
+        ("jobs:needs_more", ["needs arguments", "expected a Tenure"]),
+        ("jobs:makes_nothing", ["jobs:makes_nothing must return a Tenure, got NoneType. It has: jobs:app"]),
+        ("jobs:makes_number", ["jobs:makes_number must return a Tenure, got int. It has: jobs:app"]),
+        ("jobs:makes_later", ["must return a Tenure, got coroutine. Make the app in a function without `async`."]),
         ("jobs:fails", ["jobs:fails could not make the app", "RuntimeError: no database", "in fails"]),
         ("jobs:shop.app", ["jobs:shop.app could not be read. It raised:\n  RuntimeError: no database", "in connect"]),
         ("jobs:shop.jobs", ["jobs:shop.jobs could not be read", "AttributeError", "'_jbos'", "in jobs"]),
-        ("jobs:add", ["jobs:add must be a Leasehold, got Task. It has: jobs:app"]),
-        ("jobs:number", ["jobs:number must be a Leasehold, got int. It has: jobs:app"]),
+        ("jobs:add", ["jobs:add must be a Tenure, got Task. It has: jobs:app"]),
+        ("jobs:number", ["jobs:number must be a Tenure, got int. It has: jobs:app"]),
         ("jbos:app", ["no module 'jbos'", "Did you mean 'jobs'?"]),
         ("nothing.like.it:app", ["no module 'nothing'", "Run the command where the module is"]),
         ("jobs.inner:app", ["no module 'jobs.inner'"]),
@@ -86,13 +86,13 @@ def test_an_app_that_cannot_be_found(command, target, words):
 
 
 @pytest.mark.parametrize("args", [["info", "--app", "jobs:app"], ["info"]], ids=" ".join)
-@pytest.mark.parametrize("variable", ["LEASEHOLD_URL", "REDIS_URL"])
+@pytest.mark.parametrize("variable", ["TENURE_URL", "REDIS_URL"])
 def test_a_wrong_url_in_the_environment_is_no_fault_of_the_module(command, args, variable):
     message = mistake(command(*args, **{variable: "https://me:s3cret@example.org"}), variable, "https://")
     assert "imported" not in message
     assert "s3cret" not in message
     message = mistake(command(*args, "--url", "https://me:s3cret@example.org"), "https://")
-    assert not re.search("imported|LEASEHOLD_URL|s3cret", message)
+    assert not re.search("imported|TENURE_URL|s3cret", message)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_wrong_url_in_the_environment_is_no_fault_of_the_module(command, args,
         ("x = = 1", ["SyntaxError", "broken.py:1"]),
         ("import not_installed_here", ["ModuleNotFoundError", "'not_installed_here'", "broken.py:1"]),
         ("import sys\nsys.exit(0)", ["SystemExit", "broken.py:2"]),
-        ("from leasehold import Leasehold\napp = Leasehold('redis:s3cret')", ["NotConfigured", "no scheme"]),
+        ("from tenure import Tenure\napp = Tenure('redis:s3cret')", ["NotConfigured", "no scheme"]),
         ("raise ValueError('cannot reach redis://me:s3cret@example.org/0')", ["redis://***@example.org/0"]),
     ],
 )
@@ -114,8 +114,8 @@ def test_a_module_that_raises(command, tmp_path, text, words):
     assert "importlib" not in message
 
 
-def test_an_app_without_tasks(leasehold):
-    mistake(leasehold("worker", "jobs:other"), "no tasks and no handlers", "@app.task")
+def test_an_app_without_tasks(tenure):
+    mistake(tenure("worker", "jobs:other"), "no tasks and no handlers", "@app.task")
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_options_that_cannot_be_right(command, args, words):
     mistake(command("worker", "jobs:app", *args), *words)
 
 
-def test_a_name_that_no_queue_may_have(leasehold):
-    mistake(leasehold("worker", "jobs:app", "-q", "a/b"), "queue must be", "'a/b'")
+def test_a_name_that_no_queue_may_have(tenure):
+    mistake(tenure("worker", "jobs:app", "-q", "a/b"), "queue must be", "'a/b'")
 
 
 def test_a_command_that_does_not_exist(command):
-    mistake(command("wroker"), "no command 'wroker'", "Did you mean 'worker'?", "leasehold --help")
+    mistake(command("wroker"), "no command 'wroker'", "Did you mean 'worker'?", "tenure --help")
     mistake(command("zzz"), "no command 'zzz'", "info, jobs, job, enqueue")
 
 
@@ -156,8 +156,8 @@ def test_a_url_that_cannot_be_read(command, url):
     assert "s3cret" not in mistake(command("info", "--url", url), "Redis URL")
 
 
-def test_a_url_that_a_worker_cannot_read(leasehold):
-    assert "s3cret" not in mistake(leasehold("worker", "jobs:app", url="redis://h/s3cret"), "Redis URL")
+def test_a_url_that_a_worker_cannot_read(tenure):
+    assert "s3cret" not in mistake(tenure("worker", "jobs:app", url="redis://h/s3cret"), "Redis URL")
 
 
 @pytest.mark.parametrize(
@@ -180,23 +180,23 @@ def test_a_database_that_is_not_there(command, private_server):
 
 
 def test_a_setting_that_cannot_be_right(command):
-    mistake(command("info", LEASEHOLD_MAX_PAYLOAD="big"), "LEASEHOLD_MAX_PAYLOAD", "must be a whole number")
+    mistake(command("info", TENURE_MAX_PAYLOAD="big"), "TENURE_MAX_PAYLOAD", "must be a whole number")
     mistake(command("info", "--namespace", "a{b}"), "namespace")
 
 
-def test_an_app_that_names_its_own_redis(leasehold, tmp_path):
-    (tmp_path / "own.py").write_text("from leasehold import Leasehold\napp = Leasehold('redis://here:s3cret@h')\n")
-    assert "s3cret" not in mistake(leasehold("worker", "own:app", "--url", "redis://there"), "sets the URL")
+def test_an_app_that_names_its_own_redis(tenure, tmp_path):
+    (tmp_path / "own.py").write_text("from tenure import Tenure\napp = Tenure('redis://here:s3cret@h')\n")
+    assert "s3cret" not in mistake(tenure("worker", "own:app", "--url", "redis://there"), "sets the URL")
 
 
-def test_an_embedded_redis_that_nobody_shares(leasehold):
-    mistake(leasehold("worker", "jobs:app", url="embedded:"), "embedded:./leasehold-data")
+def test_an_embedded_redis_that_nobody_shares(tenure):
+    mistake(tenure("worker", "jobs:app", url="embedded:"), "embedded:./tenure-data")
 
 
 @pytest.mark.parametrize("path", ["", "./not-there", "./empty"])
 def test_to_look_makes_no_embedded_redis(command, tmp_path, path):
     (tmp_path / "empty").mkdir()
-    mistake(command("info", url=f"embedded:{path}"), "no embedded Redis", "embedded:./leasehold-data")
+    mistake(command("info", url=f"embedded:{path}"), "no embedded Redis", "embedded:./tenure-data")
     assert not (tmp_path / "not-there").exists()
     assert list((tmp_path / "empty").iterdir()) == []
 
@@ -280,26 +280,26 @@ def test_a_bad_url_is_shown_as_it_should_be(command):
     mistake(command("info", url="http://example.org"), "redis://[user:password@]host:6379/0")
 
 
-def test_version_and_help(leasehold):
-    assert leasehold("--version").end().out == f"leasehold {__version__}\n"
-    helped = leasehold("--help").end().out
-    assert leasehold().end().out == helped
-    assert leasehold("-h").end().out == helped
+def test_version_and_help(tenure):
+    assert tenure("--version").end().out == f"tenure {__version__}\n"
+    helped = tenure("--help").end().out
+    assert tenure().end().out == helped
+    assert tenure("-h").end().out == helped
     assert re.findall(r"^  (\w+)  ", helped.partition("Commands:")[2], re.MULTILINE) == list(COMMANDS)
-    assert "Exit status: 0" in leasehold("worker", "--help").end().out
+    assert "Exit status: 0" in tenure("worker", "--help").end().out
 
 
-def test_help_is_fast_because_it_loads_no_command(leasehold):
-    loaded = leasehold("--help", PYTHONPROFILEIMPORTTIME="1").end().err
+def test_help_is_fast_because_it_loads_no_command(tenure):
+    loaded = tenure("--help", PYTHONPROFILEIMPORTTIME="1").end().err
     assert "click" in loaded
     for heavy in (
         "asyncio",
         "redis",
         "rich",
         "msgspec",
-        "leasehold.app.app",
-        "leasehold.cli.work.worker",
-        "leasehold.cli.info",
+        "tenure.app.app",
+        "tenure.cli.work.worker",
+        "tenure.cli.info",
     ):
         assert not re.search(rf"\| +{re.escape(heavy)}$", loaded, re.MULTILINE), f"{heavy} was imported"
 
@@ -347,8 +347,8 @@ def test_the_spelling_of_earlier_releases(value, named, words):
 
 
 ODD = """
-from leasehold import Leasehold
-app = Leasehold()
+from tenure import Tenure
+app = Tenure()
 @app.task(queue="a,b")
 def comma() -> None: ...
 @app.task(queue="jobs:7")
@@ -358,13 +358,13 @@ def plain() -> None: ...
 """
 
 
-def test_queues_are_named_as_they_are_called_and_earlier_spellings_refused(leasehold, tmp_path, redis_url):
+def test_queues_are_named_as_they_are_called_and_earlier_spellings_refused(tenure, tmp_path, redis_url):
     (tmp_path / "odd.py").write_text(ODD)
-    message = mistake(leasehold("worker", "odd:app", "--burst", "-q", "jobs:5,a", url=redis_url))
+    message = mistake(tenure("worker", "odd:app", "--burst", "-q", "jobs:5,a", url=redis_url))
     assert "got 'jobs:5,a'. Write -q jobs --weight jobs=5 -q a instead." in message
-    message = mistake(leasehold("worker", "odd:app", "--burst", "-q", "jobs", "--weight", "a,b=2", url=redis_url))
+    message = mistake(tenure("worker", "odd:app", "--burst", "-q", "jobs", "--weight", "a,b=2", url=redis_url))
     assert "--weight must be of a queue of this worker ('jobs'), got 'a,b'" in message
-    run = leasehold("worker", "odd:app", "--burst", "-q", "a,b", "-q", "jobs:7", "--weight", "a,b=2", url=redis_url)
+    run = tenure("worker", "odd:app", "--burst", "-q", "a,b", "-q", "jobs:7", "--weight", "a,b=2", url=redis_url)
     assert "names the queue" not in run.end().err
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.core.job import State
+from tenure import Tenure
+from tenure.core.job import State
 from tests.support import processes
 
 APART = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"]
@@ -20,9 +20,9 @@ APART = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"]
 JOBS = """
 import time, os
 from pathlib import Path
-from leasehold import Backoff, Leasehold
+from tenure import Backoff, Tenure
 
-app = Leasehold()
+app = Tenure()
 
 def hold() -> None:
     here = Path("holder")
@@ -46,18 +46,18 @@ def last() -> None:
 
 @pytest.mark.parametrize("task", ["hang", "last"])
 @pytest.mark.usefixtures("jobs")
-def test_a_lane_goes_on_when_the_process_of_its_handler_has_ended(leasehold, redis_url, task):
-    with Leasehold(redis_url) as app:
+def test_a_lane_goes_on_when_the_process_of_its_handler_has_ended(tenure, redis_url, task):
+    with Tenure(redis_url) as app:
 
         @app.task(name=f"jobs.{task}")
         def held() -> None: ...
 
         job = held.using(lane="L").enqueue()
-        first = leasehold("worker", "jobs:app", "-c", "2", "--grace", "0.5", url=redis_url)
+        first = tenure("worker", "jobs:app", "-c", "2", "--grace", "0.5", url=redis_url)
         if task == "hang":
             first.wait_for("handler_overran")
         first.wait_for("alone", "out")
-        second = leasehold("worker", "jobs:app", "-c", "2", "--grace", "0.5", url=redis_url).wait_for("worker_started")
+        second = tenure("worker", "jobs:app", "-c", "2", "--grace", "0.5", url=redis_url).wait_for("worker_started")
         first.signal(signal.SIGTERM).wait_for("left=True").end()
         assert second.wait_for("\n", "out").out == "alone\n"
         view = job.refresh()
@@ -75,15 +75,15 @@ def _namespaces() -> bool:
 @pytest.mark.skipif(not _namespaces(), reason="this system does not let a user have PID namespaces")
 @pytest.mark.usefixtures("jobs")
 def test_the_first_process_of_a_container_gives_back_before_it_ends(tmp_path, redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.last")
         def last() -> None: ...
 
         job = last.using(lane="L").enqueue()
-        words = [sys.executable, "-P", "-m", "leasehold", "worker", "jobs:app", "-c", "2", "--grace", "0.1"]
+        words = [sys.executable, "-P", "-m", "tenure", "worker", "jobs:app", "-c", "2", "--grace", "0.1"]
         source = str(Path(__file__).parents[2] / "src")
-        environment = {**os.environ, "PYTHONPATH": source, "LEASEHOLD_URL": redis_url}
+        environment = {**os.environ, "PYTHONPATH": source, "TENURE_URL": redis_url}
         with subprocess.Popen(
             [*APART, *words], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
         ) as outside:

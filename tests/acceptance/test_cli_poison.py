@@ -5,18 +5,18 @@ from functools import partial
 
 import pytest
 
-from leasehold import State
+from tenure import State
 from tests.acceptance.workers import ready, view
 from tests.support.waiting import until
 
 JOBS = """
 import asyncio, os
-from leasehold import Leasehold
-from leasehold.core.engine import Timing
-from leasehold.engines.native.config import NativeConfig
-from leasehold.protocols.native import Native
+from tenure import Tenure
+from tenure.core.engine import Timing
+from tenure.engines.native.config import NativeConfig
+from tenure.protocols.native import Native
 
-app = Leasehold(protocol=Native("leasehold", NativeConfig(Timing(steady_ms=3_000))))
+app = Tenure(protocol=Native("tenure", NativeConfig(Timing(steady_ms=3_000))))
 
 @app.task(queue="work", persistent=True)
 async def bot(name: str) -> None:
@@ -34,7 +34,7 @@ async def work() -> None:
 pytestmark = pytest.mark.usefixtures("jobs")
 
 
-def test_poison_ends_in_broken_and_persistent_jobs_run_again(leasehold, app, redis_url):
+def test_poison_ends_in_broken_and_persistent_jobs_run_again(tenure, app, redis_url):
     @app.task(name="jobs.bot", queue="work", persistent=True)
     async def bot(name: str) -> None: ...
 
@@ -44,7 +44,7 @@ def test_poison_ends_in_broken_and_persistent_jobs_run_again(leasehold, app, red
     @app.task(name="jobs.work", queue="work")
     async def work() -> None: ...
 
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     bots = [bot.enqueue(str(n)) for n in range(5)]
     until(lambda: all(view(app, job).state is State.ACTIVE for job in bots))
     bad = poison.enqueue()

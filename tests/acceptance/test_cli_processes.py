@@ -1,4 +1,4 @@
-"""`leasehold worker --processes N`: the supervisor and its worker processes, with real signals and real deaths."""
+"""`tenure worker --processes N`: the supervisor and its worker processes, with real signals and real deaths."""
 
 import json
 import os
@@ -9,18 +9,18 @@ import sys
 
 import pytest
 
-from leasehold import State
+from tenure import State
 from tests.acceptance.workers import SLEEP, ended, gone, pids, ready, view, with_tasks, written
 from tests.support.waiting import until
 
 JOBS = f"""
 import os, signal, time
-from leasehold import Leasehold
+from tenure import Tenure
 
 with open("imported", "a") as file:
     print(os.getpid(), file=file)
 
-app = Leasehold()
+app = Tenure()
 {SLEEP}
 @app.task
 def where() -> int:
@@ -43,9 +43,9 @@ def app(app):
     return with_tasks(app)
 
 
-def test_processes_are_workers_like_any_other_and_end_with_their_supervisor(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "3", url=redis_url), 2)
-    shown = json.loads(leasehold("info", "--json", url=redis_url).end().out)["workers"]
+def test_processes_are_workers_like_any_other_and_end_with_their_supervisor(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", "-c", "3", url=redis_url), 2)
+    shown = json.loads(tenure("info", "--json", url=redis_url).end().out)["workers"]
     assert {worker["pid"] for worker in shown} == set(pids(run))
     assert {worker["concurrency"] for worker in shown} == {3}
     assert app.tasks["jobs.where"].enqueue().result(timeout=120) in pids(run)
@@ -54,8 +54,8 @@ def test_processes_are_workers_like_any_other_and_end_with_their_supervisor(leas
     assert set(written(tmp_path / "imported")) == set(pids(run))  # and not the supervisor
 
 
-def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--log-level=debug", "--max-jobs=1000", url=redis_url), 1)
+def test_a_killed_process_is_replaced_and_its_job_runs_again(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--log-level=debug", "--max-jobs=1000", url=redis_url), 1)
     job = app.tasks["jobs.sleep"].enqueue(3.0)
     until(lambda: written(tmp_path / "sleeping"))
     victim = pids(run)[0]
@@ -68,8 +68,8 @@ def test_a_killed_process_is_replaced_and_its_job_runs_again(leasehold, app, red
     run.signal(signal.SIGTERM).end()
 
 
-def test_the_death_of_a_worker_is_told_in_the_form_of_its_log(leasehold, app, redis_url, tmp_path):
-    run = leasehold("worker", "jobs:app", "--log-format=json", url=redis_url)
+def test_the_death_of_a_worker_is_told_in_the_form_of_its_log(tenure, app, redis_url, tmp_path):
+    run = tenure("worker", "jobs:app", "--log-format=json", url=redis_url)
     job = app.tasks["jobs.sleep"].enqueue(30.0)
     until(lambda: written(tmp_path / "sleeping"))
     os.kill(run.worker, signal.SIGKILL)
@@ -79,9 +79,9 @@ def test_the_death_of_a_worker_is_told_in_the_form_of_its_log(leasehold, app, re
 
 
 @pytest.mark.parametrize("task", ["jobs.die", "jobs.leave"])
-def test_poison_ends_in_broken_and_the_others_go_on(leasehold, app, redis_url, task):
+def test_poison_ends_in_broken_and_the_others_go_on(tenure, app, redis_url, task):
     """Deaths one after the other: the pauses between them grow."""
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     poison = app.tasks[task].enqueue()
     good = [app.tasks["jobs.where"].enqueue() for _ in range(20)]
     until(lambda: view(app, poison).state is State.BROKEN)
@@ -92,26 +92,26 @@ def test_poison_ends_in_broken_and_the_others_go_on(leasehold, app, redis_url, t
     run.signal(signal.SIGTERM).end()
 
 
-def test_an_unknown_module_ends_the_whole_with_its_message(leasehold, redis_url):
-    run = leasehold("worker", "nothing_here:app", "--processes", "3", url=redis_url)
+def test_an_unknown_module_ends_the_whole_with_its_message(tenure, redis_url):
+    run = tenure("worker", "nothing_here:app", "--processes", "3", url=redis_url)
     ended(run, expect=2)
     assert run.err.count("There is no module 'nothing_here'") == 1
 
 
-def test_an_unknown_option_or_value_is_said_before_anything_is_started(leasehold, redis_url):
+def test_an_unknown_option_or_value_is_said_before_anything_is_started(tenure, redis_url):
     for words in (["--processes", "0"], ["--max-jobs", "0"], ["--processes", "2", "--health-port", "web"]):
-        assert "parent_started" not in leasehold("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
+        assert "parent_started" not in tenure("worker", "jobs:app", *words, url=redis_url).end(expect=2).err
 
 
-def test_without_redis_a_burst_ends_as_that_of_a_worker_does(leasehold, tmp_path):
+def test_without_redis_a_burst_ends_as_that_of_a_worker_does(tenure, tmp_path):
     url = f"unix://{tmp_path}/none.sock"
-    run = leasehold("worker", "jobs:app", "--burst", "--processes", "2", url=url).end(expect=1)
+    run = tenure("worker", "jobs:app", "--burst", "--processes", "2", url=url).end(expect=1)
     assert run.err.count("Error:") == 1
 
 
-def test_a_stop_lets_jobs_finish_also_when_everybody_gets_the_signal(leasehold, app, redis_url, tmp_path):
+def test_a_stop_lets_jobs_finish_also_when_everybody_gets_the_signal(tenure, app, redis_url, tmp_path):
     """As from a terminal, or from systemd: all processes get it, and it is one ask all the same."""
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
     running = [app.tasks["jobs.sleep"].enqueue(1.5) for _ in range(2)]
     until(lambda: len(written(tmp_path / "sleeping")) == 2)
     for pid in (*pids(run), run.process.pid):
@@ -122,7 +122,7 @@ def test_a_stop_lets_jobs_finish_also_when_everybody_gets_the_signal(leasehold, 
 
 def test_the_end_of_its_terminal_stops_it(redis_url, tmp_path):
     outside, inside = pty.openpty()
-    command = [sys.executable, "-m", "leasehold", "worker", "jobs:app", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "worker", "jobs:app", "--url", redis_url]
     with subprocess.Popen(command, cwd=tmp_path, stdin=inside, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any("worker_started" in line for line in iter(process.stderr.readline, ""))
@@ -133,8 +133,8 @@ def test_the_end_of_its_terminal_stops_it(redis_url, tmp_path):
     assert process.returncode == 0
 
 
-def test_a_second_signal_stops_hard(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+def test_a_second_signal_stops_hard(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     job = app.tasks["jobs.sleep"].enqueue(60.0)
     until(lambda: written(tmp_path / "sleeping"))
     run.signal(signal.SIGTERM).wait_for("signal_received name=SIGTERM then=stopping")
@@ -144,16 +144,16 @@ def test_a_second_signal_stops_hard(leasehold, app, redis_url, tmp_path):
     assert all(gone(pid) for pid in pids(run))
 
 
-def test_after_the_grace_time_jobs_are_handed_back(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "--grace", "0.3", url=redis_url), 2)
+def test_after_the_grace_time_jobs_are_handed_back(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", "--grace", "0.3", url=redis_url), 2)
     job = app.tasks["jobs.sleep"].enqueue(60.0)
     until(lambda: written(tmp_path / "sleeping"))
     run.signal(signal.SIGTERM).end()
     assert (view(app, job).state, view(app, job).crashes) == (State.READY, 0)
 
 
-def test_a_process_that_does_not_end_is_killed(leasehold, app, redis_url):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "--grace", "0", url=redis_url), 2)
+def test_a_process_that_does_not_end_is_killed(tenure, app, redis_url):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", "--grace", "0", url=redis_url), 2)
     stuck = pids(run)[0]
     os.kill(stuck, signal.SIGSTOP)
     ended(run.signal(signal.SIGTERM))
@@ -161,8 +161,8 @@ def test_a_process_that_does_not_end_is_killed(leasehold, app, redis_url):
     assert gone(stuck)
 
 
-def test_processes_end_in_order_when_their_supervisor_dies(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
+def test_processes_end_in_order_when_their_supervisor_dies(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
     job = app.tasks["jobs.sleep"].enqueue(1.5)
     until(lambda: written(tmp_path / "sleeping"))
     children = pids(run)
@@ -173,8 +173,8 @@ def test_processes_end_in_order_when_their_supervisor_dies(leasehold, app, redis
     assert "parent_lost" in run.err
 
 
-def test_sighup_replaces_one_after_the_other_and_loses_nothing(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
+def test_sighup_replaces_one_after_the_other_and_loses_nothing(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", "-c", "1", url=redis_url), 2)
     old = set(pids(run))
     running = app.tasks["jobs.sleep"].enqueue(4.0)
     until(lambda: written(tmp_path / "sleeping"))
@@ -187,16 +187,16 @@ def test_sighup_replaces_one_after_the_other_and_loses_nothing(leasehold, app, r
     run.signal(signal.SIGTERM).end()
 
 
-def test_a_rolling_restart_stops_at_a_process_that_does_not_start(leasehold, app, redis_url, tmp_path):
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+def test_a_rolling_restart_stops_at_a_process_that_does_not_start(tenure, app, redis_url, tmp_path):
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     (tmp_path / "jobs.py").write_text("raise RuntimeError('a bad deploy')")
     run.signal(signal.SIGHUP).wait_for("restart_failed")
     assert app.tasks["jobs.where"].enqueue().result(timeout=120) in pids(run)
     run.signal(signal.SIGTERM).end()
 
 
-def test_a_burst_ends_when_nothing_is_left(leasehold, app, redis_url):
+def test_a_burst_ends_when_nothing_is_left(tenure, app, redis_url):
     added = [app.tasks["jobs.where"].enqueue() for _ in range(50)]
-    run = leasehold("worker", "jobs:app", "--processes", "2", "--burst", url=redis_url)
+    run = tenure("worker", "jobs:app", "--processes", "2", "--burst", url=redis_url)
     ended(run)
     assert {job.result(timeout=0) for job in added} <= set(pids(run))

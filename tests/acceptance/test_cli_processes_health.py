@@ -8,15 +8,15 @@ import urllib.request
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 from tests.acceptance.workers import pids, ready
 from tests.support.waiting import until
 
 JOBS = """
 import asyncio, time
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 async def block(seconds: float) -> None:
@@ -42,9 +42,9 @@ def ask(port: int, path: str):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_worker_and_a_supervisor_tell_how_they_are(leasehold, redis_url, tmp_path, processes):
+def test_a_worker_and_a_supervisor_tell_how_they_are(tenure, redis_url, tmp_path, processes):
     words = ["--processes", str(processes), "--health-port", "0", "--health-file", "health.json"]
-    run = leasehold("worker", "jobs:app", *words, url=redis_url)
+    run = tenure("worker", "jobs:app", *words, url=redis_url)
     port = port_of(run)
     assert ask(port, "/live")[0] == 200
     until(lambda: ask(port, "/ready")[0] == 200)
@@ -58,10 +58,10 @@ def test_a_worker_and_a_supervisor_tell_how_they_are(leasehold, redis_url, tmp_p
     assert not (tmp_path / "health.json").exists()
 
 
-def test_it_answers_while_a_handler_blocks_the_loop(leasehold, redis_url, tmp_path):
-    run = leasehold("worker", "jobs:app", "--health-port", "0", "--grace", "0", url=redis_url)
+def test_it_answers_while_a_handler_blocks_the_loop(tenure, redis_url, tmp_path):
+    run = tenure("worker", "jobs:app", "--health-port", "0", "--grace", "0", url=redis_url)
     port = port_of(run)
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.block")
         def block(seconds: float) -> None: ...
@@ -74,9 +74,9 @@ def test_it_answers_while_a_handler_blocks_the_loop(leasehold, redis_url, tmp_pa
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_without_redis_it_is_not_ready_and_goes_on_trying(leasehold, private_server, processes):
+def test_without_redis_it_is_not_ready_and_goes_on_trying(tenure, private_server, processes):
     words = ["--processes", processes, "--health-port", "0"]
-    run = leasehold("worker", "jobs:app", *words, url=private_server.url)
+    run = tenure("worker", "jobs:app", *words, url=private_server.url)
     port = port_of(run)
     until(lambda: ask(port, "/ready")[0] == 200)
     private_server.kill()
@@ -89,9 +89,9 @@ def test_without_redis_it_is_not_ready_and_goes_on_trying(leasehold, private_ser
     run.end()
 
 
-def test_a_port_that_is_taken_is_said(leasehold, redis_url):
-    run = leasehold("worker", "jobs:app", "--health-port", "0", url=redis_url)
+def test_a_port_that_is_taken_is_said(tenure, redis_url):
+    run = tenure("worker", "jobs:app", "--health-port", "0", url=redis_url)
     port = str(port_of(run))
     for words in ([], ["--processes", "2"]):
-        message = leasehold("worker", "jobs:app", "--health-port", port, *words, url=redis_url).end(expect=2).err
+        message = tenure("worker", "jobs:app", "--health-port", port, *words, url=redis_url).end(expect=2).err
         assert f"The health port 127.0.0.1:{port} cannot be opened" in message

@@ -5,15 +5,15 @@ from functools import partial
 
 import pytest
 
-from leasehold import State
+from tenure import State
 from tests.acceptance.workers import SLEEP, pids, ready, view, with_tasks, written
 from tests.support.waiting import until
 
 JOBS = f"""
 import os, sys, threading, time
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 {SLEEP}
 class Unspeakable(Exception):
     def __str__(self):
@@ -72,8 +72,8 @@ ENDS = {
 }
 
 
-def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app, redis_url, tmp_path):
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
+def test_those_that_only_raise_or_meddle_leave_the_process_alone(tenure, app, redis_url, tmp_path):
+    run = tenure("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     worker, neighbour = run.worker, app.tasks["jobs.sleep"].enqueue(4.0)
     until(lambda: written(tmp_path / "sleeping"))
     villains = {how: app.tasks["jobs.villain"].enqueue(how) for how in ENDS}
@@ -88,9 +88,9 @@ def test_those_that_only_raise_or_meddle_leave_the_process_alone(leasehold, app,
 
 
 @pytest.mark.parametrize("how", ["close", "_exit"])
-def test_those_that_take_the_process_with_them_are_counted_and_end_in_broken(leasehold, app, redis_url, how):
+def test_those_that_take_the_process_with_them_are_counted_and_end_in_broken(tenure, app, redis_url, how):
     """The neighbours run again: they too were running when the process died, which is one crash for them, not five."""
-    run = ready(leasehold("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
+    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
     poison = app.tasks["jobs.villain"].enqueue(how)
     until(lambda: view(app, poison).crashes >= 1)
     neighbours = [app.tasks["jobs.sleep"].enqueue(0.5) for _ in range(10)]

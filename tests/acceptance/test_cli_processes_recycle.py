@@ -9,9 +9,9 @@ from tests.support.waiting import until
 
 JOBS = f"""
 import os, time
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 kept = []
 {SLEEP}
 @app.task
@@ -33,9 +33,9 @@ def app(app):
     return with_tasks(app)
 
 
-def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
+def test_after_so_many_jobs_the_next_process_goes_on(tenure, app, redis_url):
     added = [app.tasks["jobs.where"].enqueue() for _ in range(60)]
-    run = leasehold("worker", "jobs:app", "--log-level=debug", "-c", "1", "--max-jobs", "20", "--burst", url=redis_url)
+    run = tenure("worker", "jobs:app", "--log-level=debug", "-c", "1", "--max-jobs", "20", "--burst", url=redis_url)
     ended(run)
     by = [job.result(timeout=0) for job in added]
     assert 2 <= len(set(by)) <= 3
@@ -45,8 +45,8 @@ def test_after_so_many_jobs_the_next_process_goes_on(leasehold, app, redis_url):
     assert " reason=" in run.err
 
 
-def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):
-    run = ready(leasehold("worker", "jobs:app", "--log-level=debug", "--max-memory", "300", url=redis_url), 1)
+def test_a_process_that_has_grown_is_replaced(tenure, app, redis_url):
+    run = ready(tenure("worker", "jobs:app", "--log-level=debug", "--max-memory", "300", url=redis_url), 1)
     job = app.tasks["jobs.leak"].enqueue(400)
     assert job.result(timeout=120) == pids(run)[0]
     # What it holds is looked at while something runs.
@@ -56,9 +56,9 @@ def test_a_process_that_has_grown_is_replaced(leasehold, app, redis_url):
     run.signal(signal.SIGTERM).end()
 
 
-def test_the_next_process_works_while_the_last_job_of_the_old_goes_on(leasehold, app, redis_url, tmp_path):
+def test_the_next_process_works_while_the_last_job_of_the_old_goes_on(tenure, app, redis_url, tmp_path):
     """For longer than --grace: to be recycled is no reason to end a job."""
-    run = leasehold(
+    run = tenure(
         "worker", "jobs:app", "--log-level=debug", "-c", "2", "--max-jobs", "2", "--grace", "0.5", url=redis_url
     )
     ready(run, 1)

@@ -1,4 +1,4 @@
-"""`leasehold worker` and the original Python client on one queue: each goes on for the other when that is killed."""
+"""`tenure worker` and the original Python client on one queue: each goes on for the other when that is killed."""
 
 import os
 import signal
@@ -6,21 +6,21 @@ import time
 
 import pytest
 
-from leasehold import Leasehold, RedisWorkQueue, State
-from leasehold.core.engine import Timing
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tenure import RedisWorkQueue, State, Tenure
+from tenure.core.engine import Timing
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
 from tests.wire.redis_work_queue.originals import Original
 
 CONFIG = RedisWorkQueueConfig(timing=Timing(maintain_ms=300), stray_ms=500)
 JOBS = """
 import os
 import time
-from leasehold import Leasehold, RedisWorkQueue, current_job
-from leasehold.core.engine import Timing
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tenure import Tenure, RedisWorkQueue, current_job
+from tenure.core.engine import Timing
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
 
 config = RedisWorkQueueConfig(timing=Timing(maintain_ms=300), stray_ms=500)
-app = Leasehold(protocol=RedisWorkQueue("jobs", config=config))
+app = Tenure(protocol=RedisWorkQueue("jobs", config=config))
 
 @app.handler("default")
 def work(job):
@@ -41,15 +41,15 @@ def add(a: int, b: int) -> int:
 @pytest.fixture
 def app(redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
-    with Leasehold(redis_url, protocol=RedisWorkQueue("jobs", config=CONFIG)) as app:
+    with Tenure(redis_url, protocol=RedisWorkQueue("jobs", config=CONFIG)) as app:
         yield app
 
 
-def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server, leasehold, redis_url, tmp_path):
+def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server, tenure, redis_url, tmp_path):
     theirs, others = Original("python", redis_url, "jobs"), Original("python", redis_url, "jobs")
     try:
         theirs.add("a", b"until killed")
-        ours = leasehold("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("begun a", "out")
+        ours = tenure("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("begun a", "out")
         theirs.add("b", b"x")
         assert theirs.lease(1) == ("b", b"x")
         theirs.close()
@@ -59,13 +59,13 @@ def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server
         assert time.monotonic() - killed < 3 + 5, "its parent releases it at once; the rest is for a busy machine"
         ours.signal(signal.SIGTERM).end()
         # Ours waits until the lease of the dead client has ended, and a moment more.
-        second = leasehold("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("begun b", "out")
+        second = tenure("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("begun b", "out")
         assert [worker.queues for worker in app.inspect.workers()] == [("default",)]
         held = app.inspect.job("default", "a")
         assert held is not None
         assert held.state is State.ACTIVE, "what the other client holds is left alone"
         assert others.do("complete", "a") is True
-        others.add("c", b'{"leasehold":1,"task":"shop.add","args":[3],"kwargs":{"b":4}}')
+        others.add("c", b'{"tenure":1,"task":"shop.add","args":[3],"kwargs":{"b":4}}')
         second.wait_for("redis_refused what=progress")
         (tmp_path / "told").touch()
         second.wait_for("added 7", "out").signal(signal.SIGTERM).end()
@@ -76,24 +76,24 @@ def test_each_side_takes_over_what_the_other_held_when_it_was_killed(app, server
     assert server.command("KEYS", "jobs:item:*") == []
 
 
-def test_a_worker_takes_what_other_clients_may_write_unless_a_limit_is_set(app, server, leasehold, redis_url):
+def test_a_worker_takes_what_other_clients_may_write_unless_a_limit_is_set(app, server, tenure, redis_url):
     def add(id: str) -> None:
         server.command("SET", f"jobs:item:{id}", b"x" * 2_000_000)
         server.command("LPUSH", "jobs:queue", id)
 
     add("any")
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert "begun any" in run.out
     add("limited")
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url, LEASEHOLD_MAX_PAYLOAD="1000000").end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url, TENURE_MAX_PAYLOAD="1000000").end()
     assert "begun" not in run.out
     view = app.inspect.job("default", "limited")
     assert (view.state, len(view.payload)) == (State.BROKEN, 2_000_000)
     assert app.control.retry("default", "limited")
-    assert "begun limited" in leasehold("worker", "jobs:app", "--burst", url=redis_url).end().out
+    assert "begun limited" in tenure("worker", "jobs:app", "--burst", url=redis_url).end().out
 
 
-def test_a_clean_returns_the_job_of_a_dead_client_in_one_run(server, leasehold, redis_url):
+def test_a_clean_returns_the_job_of_a_dead_client_in_one_run(server, tenure, redis_url):
     theirs, others = Original("python", redis_url, "jobs"), Original("python", redis_url, "jobs")
     try:
         theirs.add("a", b"x")
@@ -104,7 +104,7 @@ def test_a_clean_returns_the_job_of_a_dead_client_in_one_run(server, leasehold, 
         while server.command("KEYS", "jobs:lease*") and time.monotonic() < until:
             time.sleep(0.05)
         protocol = "redis-work-queue:jobs?grace=0.5"
-        run = leasehold("clean", "default", "--deep", "--protocol", protocol, url=redis_url).end()
+        run = tenure("clean", "default", "--deep", "--protocol", protocol, url=redis_url).end()
         assert "2 returned" in run.out
         assert {others.lease(30), others.lease(30)} == {("a", b"x"), ("b", b"y")}
         assert others.do("complete", "a") is True

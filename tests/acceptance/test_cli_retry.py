@@ -1,4 +1,4 @@
-"""`leasehold retry`, `discard`, `purge`: one job or many, another payload, and what is asked before."""
+"""`tenure retry`, `discard`, `purge`: one job or many, another payload, and what is asked before."""
 
 import json
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import redis
 
-from leasehold import State
-from leasehold.core.job import ErrorInfo
-from leasehold.core.outcome import Failed
-from leasehold.redis.sync import SyncDriver
+from tenure import State
+from tenure.core.job import ErrorInfo
+from tenure.core.outcome import Failed
+from tenure.redis.sync import SyncDriver
 
 JOBS = """
-from leasehold import Leasehold
-app = Leasehold()
+from tenure import Tenure
+app = Tenure()
 
 @app.task(name="jobs.add", queue="sums", retries=0)
 def add(a: int, b: int = 0) -> int:
@@ -31,7 +31,7 @@ def ask(terminal, redis_url, tmp_path):
     """Runs the command at a terminal, types an answer to its question; answers the status, the question, stdout."""
 
     def ask(answer, *args, **variables):
-        command = [sys.executable, "-m", "leasehold", *args, "--url", redis_url]
+        command = [sys.executable, "-m", "tenure", *args, "--url", redis_url]
         streams = {"stdin": terminal.inside, "stdout": subprocess.PIPE, "stderr": terminal.inside}
         with subprocess.Popen(command, cwd=tmp_path, env=os.environ | variables, **streams) as process:
             asked = terminal.wait_for("[y/N]" if "--edit" not in args else "[Y/n]")
@@ -96,7 +96,7 @@ def test_another_payload(app, run):
 
 
 @pytest.mark.usefixtures("sum_failed")
-def test_other_arguments_are_checked(app, run, leasehold, redis_url):
+def test_other_arguments_are_checked(app, run, tenure, redis_url):
     for payload, checked, words in (
         ('[["s3cret"], {}]', True, "argument 'a': Expected `int`, got `str`"),
         ('[[1], {"c": 2}]', True, "'c'"),
@@ -109,7 +109,7 @@ def test_other_arguments_are_checked(app, run, leasehold, redis_url):
         assert (out, words in err, "s3cret" in err) == ("", True, False), err
     assert (state(app, "sums", "one"), app.inspect.job("sums", "one").payload) == (State.FAILED, b'[[1],{"b":2}]')
     run("retry", "sums", "one", "--payload", '[[3], {"b": 4}]', "--app", "jobs:app")
-    leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert app.inspect.job("sums", "one").result == b"7"
 
 
@@ -298,12 +298,12 @@ def test_a_purge_of_all_queues(app, run, two_queues):
 
 
 def test_a_queue_with_a_key_of_another_program_is_left_out(app, run, redis_url, two_queues):
-    key = "{leasehold:emails}:failed"
+    key = "{tenure:emails}:failed"
     with redis.Redis.from_url(redis_url) as client:
-        client.rename(key, "{leasehold:emails}:apart")
+        client.rename(key, "{tenure:emails}:apart")
         client.set(key, "of another program")
         out, err = run("purge", "--all", "--state", "failed", "--yes", expect=1)
-        client.rename("{leasehold:emails}:apart", key)
+        client.rename("{tenure:emails}:apart", key)
     assert out == "All queues: 2 jobs removed. 2 jobs of 'images'.\n"
     assert "Note: Queue 'emails' was left out: A key that begins with" in err
     assert "Error: Of 2 queues, 1 were left out." in err
@@ -342,7 +342,7 @@ def test_a_cancellation_of_one_state(app, run):
 
 
 def test_a_job_that_is_retried_while_a_purge_asks_stays(app, run, two_queues, monkeypatch):
-    monkeypatch.setattr("leasehold.cli.many.sure", lambda *_, **__: app.control.retry("images", "value"))
+    monkeypatch.setattr("tenure.cli.many.sure", lambda *_, **__: app.control.retry("images", "value"))
     out, err = run("purge", "--all", "--state", "failed", "--older-than", "0s", expect=1)
     assert out.startswith("All queues: 2 jobs removed.")
     assert "1 job of all queues could not be removed: no longer failed." in err

@@ -6,12 +6,12 @@ import signal
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 JOBS = """
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 def add(a: int, b: int) -> int:
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("jobs")
 
 @pytest.fixture
 def add(private_server):
-    with Leasehold(private_server.url) as app:
+    with Tenure(private_server.url) as app:
 
         @app.task(name="jobs.add")
         def add(a: int, b: int) -> int: ...
@@ -32,9 +32,9 @@ def add(private_server):
 
 
 @pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
-def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(leasehold, private_server, add, more):
+def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(tenure, private_server, add, more):
     private_server.stop()
-    run = leasehold("worker", "jobs:app", *more, url=private_server.url)
+    run = tenure("worker", "jobs:app", *more, url=private_server.url)
     run.wait_for("redis_lost").wait_for("redis_lost what=start").wait_for("there was no connection")
     private_server.start()
     assert add.enqueue(1, 2).result(timeout=120) == 3
@@ -42,11 +42,11 @@ def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(leasehold, pr
     assert run.err.count("redis_lost what=start") == 1
 
 
-def test_a_worker_waits_for_a_redis_that_is_silent(leasehold, private_server, add):
+def test_a_worker_waits_for_a_redis_that_is_silent(tenure, private_server, add):
     job = add.enqueue(1, 2)
     private_server.pause()
     try:
-        run = leasehold("worker", "jobs:app", url=private_server.url).wait_for("redis_lost what=start")
+        run = tenure("worker", "jobs:app", url=private_server.url).wait_for("redis_lost what=start")
         assert "did not respond" in run.err
     finally:
         private_server.resume()
@@ -55,13 +55,13 @@ def test_a_worker_waits_for_a_redis_that_is_silent(leasehold, private_server, ad
 
 
 @pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
-def test_a_worker_that_waits_ends_when_it_is_told_to(leasehold, tmp_path, more):
-    run = leasehold("worker", "jobs:app", *more, url=f"unix://{tmp_path}/none.sock").wait_for("redis_lost what=start")
+def test_a_worker_that_waits_ends_when_it_is_told_to(tenure, tmp_path, more):
+    run = tenure("worker", "jobs:app", *more, url=f"unix://{tmp_path}/none.sock").wait_for("redis_lost what=start")
     run.signal(signal.SIGTERM).end()
 
 
-def test_a_burst_gives_up(leasehold, tmp_path):
+def test_a_burst_gives_up(tenure, tmp_path):
     waiting = ("--burst", "--wait-for-redis=1.5")
-    run = leasehold("worker", "jobs:app", *waiting, url=f"unix://{tmp_path}/none.sock").end(expect=1)
+    run = tenure("worker", "jobs:app", *waiting, url=f"unix://{tmp_path}/none.sock").end(expect=1)
     assert "did not respond for 1.5 s" in run.err
     assert "redis_lost what=start" not in run.err

@@ -6,15 +6,15 @@ import time
 
 import pytest
 
-from leasehold import Leasehold, State
+from tenure import State, Tenure
 from tests.support.waiting import until
 
 JOBS = """
 import asyncio, time
-import leasehold
-from leasehold import Leasehold
+import tenure
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task(queue="critical")
 def add(a: int, b: int) -> int:
@@ -33,25 +33,25 @@ async def asleep(seconds: float) -> None:
 def sleep(seconds: float) -> None:
     print("sleeping", flush=True)
     for _ in range(int(seconds * 20)):
-        leasehold.check_cancelled()
+        tenure.check_cancelled()
         time.sleep(0.05)
 """
 
 
 BOTS = """
 import time
-import leasehold
-from leasehold import Leasehold
+import tenure
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task(queue="bots", persistent=True)
 def listen() -> None:
     print("listening", flush=True)
     rounds = 0
-    while not leasehold.must_stop():
+    while not tenure.must_stop():
         rounds += 1
-        leasehold.progress(rounds)
+        tenure.progress(rounds)
         time.sleep(0.05)
     print("stopped", flush=True)
 
@@ -68,7 +68,7 @@ def jobs(tmp_path):
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.add", queue="critical")
         def add(a: int, b: int) -> int: ...
@@ -86,20 +86,20 @@ def app(redis_url):
 
 
 @pytest.fixture
-def worker(leasehold, app, redis_url):
+def worker(tenure, app, redis_url):
     """A running worker and its name."""
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
+    run = tenure("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     until = time.monotonic() + 20
     while not (found := app.inspect.workers()):
         assert time.monotonic() < until, "no worker was announced"
     return run, found[0].id
 
 
-def test_queues_with_weights_are_served(leasehold, app, redis_url):
+def test_queues_with_weights_are_served(tenure, app, redis_url):
     jobs = [app.tasks["jobs.add"].enqueue(n, 1) for n in range(40)]
     odd = app.tasks["jobs.odd"].enqueue()
     queues = ["-q", "critical", "-q", "a,b:7", "-q", "more", "--weight", "critical=5", "--weight", "more=2"]
-    run = leasehold("worker", "jobs:app", "--burst", *queues, url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", *queues, url=redis_url).end()
     assert [job.result(timeout=0) for job in jobs] == list(range(1, 41))
     assert odd.result(timeout=0) == "odd"
     assert "No task or handler of the app names the queue 'more'" in run.err
@@ -120,7 +120,7 @@ def test_a_quiet_worker_starts_nothing_new(command, app, worker, redis_url):
     running = app.tasks["jobs.sleep"].enqueue(1.0)
     worker[0].wait_for("sleeping", "out")
     out = command("quiet", name, url=redis_url).end().out
-    assert out == f"Worker '{name}' starts no more jobs. To undo: leasehold quiet {name} --undo\n"
+    assert out == f"Worker '{name}' starts no more jobs. To undo: tenure quiet {name} --undo\n"
     until(lambda: app.inspect.workers()[0].quiet)
     waits = app.tasks["jobs.add"].enqueue(1, 2)
     running.result(timeout=120)
@@ -136,19 +136,19 @@ def test_a_quiet_worker_starts_nothing_new(command, app, worker, redis_url):
     assert waits.result(timeout=120) == 3
 
 
-def test_a_quiet_worker_keeps_its_persistent_jobs(leasehold, app, redis_url, tmp_path):
+def test_a_quiet_worker_keeps_its_persistent_jobs(tenure, app, redis_url, tmp_path):
     (tmp_path / "bots.py").write_text(BOTS)
     command = ("worker", "bots:app", "-c", "4")
     job = app.queue("bots").job("bot")
     listen = app.task(name="bots.listen", queue="bots", persistent=True)(lambda: None)
     add = app.task(name="bots.add", queue="bots")(lambda a, b: None)
     listen.using(id="bot").enqueue()
-    first = leasehold(*command, url=redis_url).wait_for("listening", "out")
+    first = tenure(*command, url=redis_url).wait_for("listening", "out")
     until(lambda: len(app.inspect.workers()) == 1)
     name = app.inspect.workers()[0].id
-    leasehold("quiet", name, url=redis_url).end()
+    tenure("quiet", name, url=redis_url).end()
     first.wait_for(" worker_paused ")
-    second = leasehold(*command, url=redis_url).wait_for("worker_started")
+    second = tenure(*command, url=redis_url).wait_for("worker_started")
     # What is new goes to the other worker, and the first one goes on with its bot.
     before = job.refresh()
     assert add.enqueue(1, 2).result(timeout=120) == 3
@@ -167,15 +167,15 @@ def test_a_worker_that_is_not_there(command, worker, redis_url):
     run = command("quiet", name[:-1] + "?", url=redis_url).end(expect=1)
     assert run.out == ""
     assert run.err == f"Error: There is no worker '{name[:-1]}?'. Did you mean '{name}'?\n"
-    assert "`leasehold info` lists the workers" in command("quiet", "zzz", url=redis_url).end(expect=1).err
+    assert "`tenure info` lists the workers" in command("quiet", "zzz", url=redis_url).end(expect=1).err
 
 
 @pytest.mark.parametrize("task", ["jobs.asleep", "jobs.sleep"])
-def test_a_running_job_is_cancelled(leasehold, app, worker, redis_url, task):
+def test_a_running_job_is_cancelled(tenure, app, worker, redis_url, task):
     job = app.tasks[task].enqueue(60.0)
     worker[0].wait_for("sleeping", "out")
-    watched = leasehold("job", "slow", job.id, "--watch", url=redis_url).wait_for("active", "out")
-    out = leasehold("cancel", "slow", job.id, "--reason", "too slow", url=redis_url).end().out
+    watched = tenure("job", "slow", job.id, "--watch", url=redis_url).wait_for("active", "out")
+    out = tenure("cancel", "slow", job.id, "--reason", "too slow", url=redis_url).end().out
     assert "its worker is asked to end it" in out
     watched.end(expect=1)
     assert watched.out.splitlines()[-1].endswith("cancelled Cancelled: too slow")

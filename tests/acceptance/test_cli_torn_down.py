@@ -6,13 +6,13 @@ import signal
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 JOBS = """
 import asyncio, os
-from leasehold import Leasehold, current_job
+from tenure import Tenure, current_job
 
-app = Leasehold()
+app = Tenure()
 
 @app.task(retries=0)
 async def tear_down(how: str) -> int:
@@ -34,13 +34,13 @@ async def tear_down(how: str) -> int:
 
 
 @pytest.mark.parametrize("how", ["close all files", "stop the loop", "cancel all tasks", "os._exit"])
-def test_its_job_counts_a_crash_and_runs_again(leasehold, redis_url, jobs, how):
-    with Leasehold(redis_url) as app:
+def test_its_job_counts_a_crash_and_runs_again(tenure, redis_url, jobs, how):
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.tear_down")
         def tear_down(how: str) -> int: ...
 
-        run = leasehold("worker", "jobs:app", url=redis_url)
+        run = tenure("worker", "jobs:app", url=redis_url)
         assert tear_down.enqueue(how).result(timeout=120) == 1
     run.signal(signal.SIGTERM)
     run.end()

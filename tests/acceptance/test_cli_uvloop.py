@@ -4,19 +4,19 @@ import signal
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 pytest.importorskip("uvloop")
 
 JOBS = """
 import asyncio, warnings
 import uvloop
-from leasehold import Leasehold
+from tenure import Tenure
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 and newer
     uvloop.install()
-app = Leasehold()
+app = Tenure()
 
 async def loop() -> str:
     loop = asyncio.get_running_loop()
@@ -37,8 +37,8 @@ async def in_process() -> str:
 
 
 @pytest.mark.parametrize("more", [("--processes", "2"), ("--loop", "uvloop")], ids=["supervised", "on uvloop"])
-def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_url, jobs, more):
-    with Leasehold(redis_url) as app:
+def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(tenure, redis_url, jobs, more):
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.on_loop")
         def on_loop() -> str: ...
@@ -50,11 +50,11 @@ def test_jobs_run_and_loops_of_their_own_are_those_of_uvloop(leasehold, redis_ur
         def in_process() -> str: ...
 
         waiting = [task.enqueue() for task in (on_loop, in_thread, in_process)]
-        run = leasehold("worker", "jobs:app", *more, url=redis_url)
+        run = tenure("worker", "jobs:app", *more, url=redis_url)
         assert [job.result(timeout=120) for job in waiting] == [
-            f"leasehold.runtime.handlers.loop {'uvloop' in more}",
+            f"tenure.runtime.handlers.loop {'uvloop' in more}",
             "uvloop True",
-            "leasehold.runtime.handlers.loop False",
+            "tenure.runtime.handlers.loop False",
         ]
         run.signal(signal.SIGTERM).end()
     assert "keeper_lost" not in run.err

@@ -1,4 +1,4 @@
-"""`leasehold job QUEUE JOB_ID --watch`: a line for each change in a pipe, a picture that moves on a terminal."""
+"""`tenure job QUEUE JOB_ID --watch`: a line for each change in a pipe, a picture that moves on a terminal."""
 
 import json
 import os
@@ -8,19 +8,19 @@ import sys
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         app.queue("emails").enqueue(b"x", id="one")
         yield app
 
 
 @pytest.fixture
-def watch(leasehold, redis_url):
-    return lambda *args: leasehold("job", "emails", "one", "--watch", *args, url=redis_url)
+def watch(tenure, redis_url):
+    return lambda *args: tenure("job", "emails", "one", "--watch", *args, url=redis_url)
 
 
 def words(out):
@@ -84,7 +84,7 @@ def test_an_interrupt_ends_it(app, watch):
 
 
 def test_the_picture_on_a_terminal(app, terminal, redis_url):
-    command = [sys.executable, "-m", "leasehold", "job", "emails", "one", "--watch", "--url", redis_url]
+    command = [sys.executable, "-m", "tenure", "job", "emails", "one", "--watch", "--url", redis_url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     with subprocess.Popen(
         command, stdin=terminal.inside, stdout=terminal.inside, stderr=terminal.inside, env=environment

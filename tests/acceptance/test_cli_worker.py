@@ -1,4 +1,4 @@
-"""`leasehold worker` on a real Redis: what it runs, how it stops, what it does when it is killed."""
+"""`tenure worker` on a real Redis: what it runs, how it stops, what it does when it is killed."""
 
 import os
 import signal
@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from leasehold import Leasehold, State
+from tenure import State, Tenure
 
 JOBS = """
 import asyncio, os, time
-from leasehold import Job, Leasehold
+from tenure import Job, Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 def add(a: int, b: int) -> int:
@@ -68,7 +68,7 @@ def jobs(tmp_path):
 @pytest.fixture
 def app(redis_url, tmp_path, monkeypatch):
     """The producer's side: the names of the tasks are what the two sides share."""
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="jobs.add")
         def add(a: int, b: int) -> int: ...
@@ -95,33 +95,33 @@ def counts(app, queue):
     return {state: count for state, count in app.inspect.queue(queue).counts.items() if count}
 
 
-def test_burst_runs_all_queues_of_the_app_and_ends(leasehold, app, redis_url):
+def test_burst_runs_all_queues_of_the_app_and_ends(tenure, app, redis_url):
     added = [app.tasks["jobs.add"].enqueue(n, 1) for n in range(20)]
     later = app.tasks["jobs.aadd"].enqueue(20, 22)
     app.queue("raw").enqueue(b"bytes")
-    run = leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert [job.result(timeout=0) for job in added] == list(range(1, 21))
     assert later.result(timeout=0) == 42
     assert run.out == "raw b'bytes'\n"
     assert counts(app, "raw") == {State.COMPLETED: 1}
 
 
-def test_only_the_queues_asked_for(leasehold, app, redis_url):
+def test_only_the_queues_asked_for(tenure, app, redis_url):
     here, there = app.tasks["jobs.aadd"].enqueue(1, 1), app.tasks["jobs.add"].enqueue(1, 1)
-    leasehold("worker", "jobs:app", "-q", "async", "-q", "raw", "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "-q", "async", "-q", "raw", "--burst", url=redis_url).end()
     assert here.result(timeout=0) == 2
     assert counts(app, there.queue) == {State.READY: 1}
 
 
-def test_the_url_option(leasehold, app, redis_url):
+def test_the_url_option(tenure, app, redis_url):
     job = app.tasks["jobs.add"].enqueue(1, 1)
-    leasehold("worker", "jobs:app", "--burst", "--url", redis_url).end()
+    tenure("worker", "jobs:app", "--burst", "--url", redis_url).end()
     assert job.result(timeout=0) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_worker_stops_at_once(leasehold, app, redis_url, number):
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
+def test_an_idle_worker_stops_at_once(tenure, app, redis_url, number):
+    run = tenure("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     began = time.monotonic()
     run.signal(number).end()
     assert time.monotonic() - began < 3.5, "there is nothing to wait for; the rest is for a busy machine"
@@ -129,9 +129,9 @@ def test_an_idle_worker_stops_at_once(leasehold, app, redis_url, number):
 
 
 @pytest.mark.parametrize("task", ["jobs.sleep", "jobs.asleep"])
-def test_a_first_signal_lets_running_jobs_finish_and_hands_the_rest_back(leasehold, app, redis_url, task):
+def test_a_first_signal_lets_running_jobs_finish_and_hands_the_rest_back(tenure, app, redis_url, task):
     running = app.tasks[task].enqueue(1.0)
-    run = leasehold("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("sleeping", "out")
+    run = tenure("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("sleeping", "out")
     worker, waiting = run.worker, app.tasks[task].enqueue(1.0)
     run.signal(signal.SIGTERM).end()
     assert running.result(timeout=0) == worker
@@ -142,9 +142,9 @@ def test_a_first_signal_lets_running_jobs_finish_and_hands_the_rest_back(leaseho
 
 
 @pytest.mark.parametrize("task", ["jobs.sleep", "jobs.asleep", "jobs.stubborn", "jobs.threaded"])
-def test_after_the_grace_time_running_jobs_are_handed_back(leasehold, app, redis_url, task):
+def test_after_the_grace_time_running_jobs_are_handed_back(tenure, app, redis_url, task):
     job = app.tasks[task].enqueue(60.0)
-    run = leasehold("worker", "jobs:app", "--grace", "0.2", url=redis_url).wait_for("sleeping", "out")
+    run = tenure("worker", "jobs:app", "--grace", "0.2", url=redis_url).wait_for("sleeping", "out")
     began = time.monotonic()
     run.signal(signal.SIGTERM).end()
     assert time.monotonic() - began < 15, "the jobs last longer"
@@ -155,9 +155,9 @@ def test_after_the_grace_time_running_jobs_are_handed_back(leasehold, app, redis
 
 
 @pytest.mark.parametrize("task", ["jobs.sleep", "jobs.asleep"])
-def test_a_second_signal_stops_hard(leasehold, app, redis_url, task):
+def test_a_second_signal_stops_hard(tenure, app, redis_url, task):
     app.tasks[task].enqueue(60.0)
-    run = leasehold("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
+    run = tenure("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
     run.signal(signal.SIGTERM).wait_for("worker_draining")
     began = time.monotonic()
     run.signal(signal.SIGTERM).end(expect=3)
@@ -165,10 +165,10 @@ def test_a_second_signal_stops_hard(leasehold, app, redis_url, task):
     assert counts(app, "slow") == {State.READY: 1}
 
 
-def test_the_jobs_of_a_killed_worker_run_again_within_seconds(leasehold, app, redis_url):
+def test_the_jobs_of_a_killed_worker_run_again_within_seconds(tenure, app, redis_url):
     job = app.tasks["jobs.sleep"].enqueue(10.0)
-    victim = leasehold("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
-    other = leasehold("worker", "jobs:app", url=redis_url).wait_for("worker_started")
+    victim = tenure("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
+    other = tenure("worker", "jobs:app", url=redis_url).wait_for("worker_started")
     os.kill(victim.worker, signal.SIGKILL)
     began = time.monotonic()
     other.wait_for("sleeping", "out")
@@ -179,38 +179,38 @@ def test_the_jobs_of_a_killed_worker_run_again_within_seconds(leasehold, app, re
     assert job.result(timeout=120) == other.worker
 
 
-def test_a_replica_is_refused(leasehold, make_server):
+def test_a_replica_is_refused(tenure, make_server):
     server = make_server()
     server.command("REPLICAOF", "127.0.0.1", "1")
-    message = leasehold("worker", "jobs:app", url=server.url).end(expect=2).err
+    message = tenure("worker", "jobs:app", url=server.url).end(expect=2).err
     assert "is a replica" in message
 
 
-def test_a_redis_that_evicts_is_refused_unless_accepted(leasehold, make_server):
+def test_a_redis_that_evicts_is_refused_unless_accepted(tenure, make_server):
     server = make_server(args=["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"])
-    message = leasehold("worker", "jobs:app", url=server.url).end(expect=2).err
+    message = tenure("worker", "jobs:app", url=server.url).end(expect=2).err
     assert "must be noeviction, got allkeys-lru" in message
-    accepted = leasehold("worker", "jobs:app", "--burst", "--allow-eviction", url=server.url).end()
+    accepted = tenure("worker", "jobs:app", "--burst", "--allow-eviction", url=server.url).end()
     assert "WARNING check_failed about=eviction found='Redis may delete jobs" in accepted.err
 
 
-def test_a_wrong_password_is_said_and_not_shown(leasehold, make_server):
+def test_a_wrong_password_is_said_and_not_shown(tenure, make_server):
     server = make_server(args=["--requirepass", "right-s3cret"], password="right-s3cret")
     wrong = server.url.replace("right", "wrong")
     for command in (["worker", "jobs:app"], ["info"]):
-        message = leasehold(*command, url=wrong).end(expect=1).err
+        message = tenure(*command, url=wrong).end(expect=1).err
         assert "refused access" in message
         assert "s3cret" not in message
-    assert leasehold("info", url=server.url).end().out
+    assert tenure("info", url=server.url).end().out
 
 
-def test_an_embedded_redis_is_shared_by_path(leasehold, tmp_path):
+def test_an_embedded_redis_is_shared_by_path(tenure, tmp_path):
     url = f"embedded:{tmp_path}/data"
-    with Leasehold(url) as app:
+    with Tenure(url) as app:
 
         @app.task(name="jobs.add")
         def add(a: int, b: int) -> int: ...
 
         job = add.enqueue(1, 2)
-        leasehold("worker", "jobs:app", "--burst", url=url).end()
+        tenure("worker", "jobs:app", "--burst", url=url).end()
         assert job.result(timeout=0) == 3

@@ -1,4 +1,4 @@
-"""`leasehold worker` and the original of worqr on one queue; a persistent task that two workers could run."""
+"""`tenure worker` and the original of worqr on one queue; a persistent task that two workers could run."""
 
 import os
 import signal
@@ -6,16 +6,16 @@ import signal
 import pytest
 import redis
 
-from leasehold import Leasehold, State, Worqr
+from tenure import State, Tenure, Worqr
 from tests.support.waiting import until
 from tests.wire.worqr.original import Original
 
 JOBS = """
 import asyncio
 import os
-from leasehold import Leasehold, Worqr, current_job
+from tenure import Tenure, Worqr, current_job
 
-app = Leasehold(protocol=Worqr())
+app = Tenure(protocol=Worqr())
 
 @app.handler("q")
 async def work(job):
@@ -39,13 +39,13 @@ def db(redis_url):
 @pytest.fixture
 def app(redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
-    with Leasehold(redis_url, protocol=Worqr()) as app:
+    with Tenure(redis_url, protocol=Worqr()) as app:
         yield app
 
 
-def test_a_worker_serves_a_queue_of_originals(app, db, leasehold, redis_url):
+def test_a_worker_serves_a_queue_of_originals(app, db, tenure, redis_url):
     original = Original(db)
-    run = leasehold("worker", "jobs:app", "-q", "q", "-c", "2", url=redis_url).wait_for("worker_started")
+    run = tenure("worker", "jobs:app", "-q", "q", "-c", "2", url=redis_url).wait_for("worker_started")
     until(lambda: len(db.smembers("worqr:workers")) == 1)
     messages = db.pubsub()
     messages.subscribe("worqr_q_done")
@@ -64,11 +64,11 @@ def test_a_worker_serves_a_queue_of_originals(app, db, leasehold, redis_url):
     assert original.dequeue("q") is None
 
 
-def test_a_persistent_task_has_one_holder_and_an_heir(app, db, leasehold, redis_url):
-    first = leasehold("worker", "jobs:app", "-q", "held", url=redis_url).wait_for("worker_started")
+def test_a_persistent_task_has_one_holder_and_an_heir(app, db, tenure, redis_url):
+    first = tenure("worker", "jobs:app", "-q", "held", url=redis_url).wait_for("worker_started")
     app.task(name="hold", queue="held", persistent=True, unique=True)(lambda: None).enqueue()
     first.wait_for("holding", "out")
-    second = leasehold("worker", "jobs:app", "-q", "held", url=redis_url).wait_for("worker_started")
+    second = tenure("worker", "jobs:app", "-q", "held", url=redis_url).wait_for("worker_started")
     assert len(db.smembers("worqr:workingProcesses:held")) == 1
     worker = first.worker
     first.process.kill()  # its parent, which would release the job at once

@@ -11,16 +11,16 @@ from typing import cast
 
 import pytest
 
-from leasehold import JobHandle, Leasehold, State
-from leasehold.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES
+from tenure import JobHandle, State, Tenure
+from tenure.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES
 from tests.support.waiting import until
 
 JOBS = """
 import asyncio, os, re, signal, subprocess, sys, time
 from pathlib import Path
-from leasehold import Backoff, Leasehold, current_job
+from tenure import Backoff, Tenure, current_job
 
-app = Leasehold()
+app = Tenure()
 NOW = Backoff.fixed(0)
 
 def say(*words):
@@ -143,7 +143,7 @@ def jobs(tmp_path: Path) -> None:
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         def producer(name: str, queue: str, *kinds: type) -> None:
             def one(value: str) -> None: ...
@@ -179,10 +179,10 @@ def state(job: JobHandle) -> State | None:
     return None if view is None else view.state
 
 
-def test_whatever_is_raised_fails_the_attempt_and_the_worker_goes_on(leasehold, app, redis_url, tmp_path):
+def test_whatever_is_raised_fails_the_attempt_and_the_worker_goes_on(tenure, app, redis_url, tmp_path):
     bad = {(task, kind): app.tasks[f"jobs.{task}"].enqueue(kind) for task in TASKS for kind in KINDS}
     good = [app.tasks["jobs.good"].enqueue(number) for number in range(20)]
-    leasehold("worker", "jobs:app", "--burst", "-c", "4", url=redis_url).end()
+    tenure("worker", "jobs:app", "--burst", "-c", "4", url=redis_url).end()
     for name, job in bad.items():
         view = job.refresh()
         assert view.state is State.FAILED, name
@@ -192,10 +192,10 @@ def test_whatever_is_raised_fails_the_attempt_and_the_worker_goes_on(leasehold, 
     assert len(said(tmp_path, "good")) == len(good)
 
 
-def test_who_kills_its_process_ends_in_broken_and_no_other_is_harmed(leasehold, app, redis_url, tmp_path):
+def test_who_kills_its_process_ends_in_broken_and_no_other_is_harmed(tenure, app, redis_url, tmp_path):
     bad = [app.tasks["jobs.dies"].enqueue(how) for how in ("exit", "kill", "files")]
     good = [app.tasks["jobs.good"].enqueue(number) for number in range(100)]
-    worker = leasehold("worker", "jobs:app", "-c", "4", url=redis_url)
+    worker = tenure("worker", "jobs:app", "-c", "4", url=redis_url)
     until(lambda: all(state(job) is State.BROKEN for job in bad))
     until(lambda: all(state(job) is State.COMPLETED for job in good))
     for job in bad:
@@ -206,32 +206,32 @@ def test_who_kills_its_process_ends_in_broken_and_no_other_is_harmed(leasehold, 
     worker.signal(signal.SIGTERM).end()
 
 
-def test_a_job_that_takes_its_worker_down_ends_in_broken_and_the_others_are_done(leasehold, app, redis_url, tmp_path):
+def test_a_job_that_takes_its_worker_down_ends_in_broken_and_the_others_are_done(tenure, app, redis_url, tmp_path):
     bad = app.tasks["jobs.takes_down"].enqueue(1)
     good = [app.tasks["jobs.good"].using(queue="poison").enqueue(number) for number in range(200)]
-    run = leasehold("worker", "jobs:app", "-q", "poison", "-c", "4", url=redis_url)
+    run = tenure("worker", "jobs:app", "-q", "poison", "-c", "4", url=redis_url)
     until(lambda: state(bad) is State.BROKEN)
     run.signal(signal.SIGTERM).end()
-    leasehold("worker", "jobs:app", "-q", "poison", "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "-q", "poison", "--burst", url=redis_url).end()
     assert all(state(job) is State.COMPLETED for job in good)
     assert [int(attempt) for _, attempt in said(tmp_path, "takes_down")] == [*range(1, MAX_CRASHES + 1)]
     crashes = [job.refresh().crashes for job in good]
     assert max(crashes) < ALONE_AFTER_CRASHES  # from then on it ran alone
 
 
-def test_a_timeout_kills_what_holds_the_interpreter(leasehold, app, redis_url, tmp_path):
+def test_a_timeout_kills_what_holds_the_interpreter(tenure, app, redis_url, tmp_path):
     bad = app.tasks["jobs.hangs"].enqueue()
     good = [app.tasks["jobs.good"].enqueue(number) for number in range(20)]
-    leasehold("worker", "jobs:app", "--burst", "-c", "2", url=redis_url).end()
+    tenure("worker", "jobs:app", "--burst", "-c", "2", url=redis_url).end()
     view = bad.refresh()
     assert (view.state, view.failures, view.crashes, view.error.type) == (State.FAILED, 2, 0, "Timeout")
     assert not any(alive(int(pid)) for (pid,) in said(tmp_path, "hangs"))
     assert all(state(job) is State.COMPLETED for job in good)
 
 
-def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(leasehold, app, redis_url, tmp_path):
+def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(tenure, app, redis_url, tmp_path):
     job = app.tasks["jobs.long"].enqueue()
-    run = leasehold("worker", "jobs:app", "--grace", "0.2", url=redis_url)
+    run = tenure("worker", "jobs:app", "--grace", "0.2", url=redis_url)
     until(lambda: len(said(tmp_path, "long")) == 1)
     os.kill(run.worker, signal.SIGKILL)
     pids = [int(pid) for pid in said(tmp_path, "long")[0]]
@@ -243,9 +243,9 @@ def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(leaseh
     until(lambda: not any(alive(pid) for pid in pids), 60)
 
 
-def test_cancel_ends_a_process_that_does_not_heed_it(leasehold, app, redis_url, tmp_path):
+def test_cancel_ends_a_process_that_does_not_heed_it(tenure, app, redis_url, tmp_path):
     job = app.tasks["jobs.long"].enqueue()
-    worker = leasehold("worker", "jobs:app", url=redis_url)
+    worker = tenure("worker", "jobs:app", url=redis_url)
     until(lambda: len(said(tmp_path, "long")) == 1)
     assert job.cancel("not needed")
     until(lambda: state(job) is State.CANCELLED)
@@ -253,16 +253,16 @@ def test_cancel_ends_a_process_that_does_not_heed_it(leasehold, app, redis_url, 
     worker.signal(signal.SIGTERM).end()
 
 
-def test_a_job_has_no_more_memory_than_it_may_have(leasehold, app, redis_url):
+def test_a_job_has_no_more_memory_than_it_may_have(tenure, app, redis_url):
     job = app.tasks["jobs.eats"].enqueue()
-    leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     view = job.refresh()
     assert (view.state, view.error.type) == (State.FAILED, "MemoryError")
 
 
-def test_a_copy_of_the_worker_that_a_handler_forks_does_nothing(leasehold, app, redis_url, tmp_path):
+def test_a_copy_of_the_worker_that_a_handler_forks_does_nothing(tenure, app, redis_url, tmp_path):
     jobs = [app.tasks["jobs.forks"].enqueue() for _ in range(3)]
-    leasehold("worker", "jobs:app", "--burst", url=redis_url).end()
+    tenure("worker", "jobs:app", "--burst", url=redis_url).end()
     assert all(state(job) is State.COMPLETED for job in jobs)
     pids = [int(pid) for (pid,) in said(tmp_path, "forks")]
     assert len(pids) == 6  # each handler returned twice
@@ -270,10 +270,10 @@ def test_a_copy_of_the_worker_that_a_handler_forks_does_nothing(leasehold, app, 
     assert not any(alive(pid) for pid in pids)
 
 
-def test_a_stop_of_the_whole_group_does_not_end_a_process_before_its_time(leasehold, app, redis_url, tmp_path):
+def test_a_stop_of_the_whole_group_does_not_end_a_process_before_its_time(tenure, app, redis_url, tmp_path):
     """As systemd does it: the signal goes to every process of the service."""
     job = app.tasks["jobs.long"].enqueue()
-    worker = leasehold("worker", "jobs:app", "--grace", "0.5", url=redis_url)
+    worker = tenure("worker", "jobs:app", "--grace", "0.5", url=redis_url)
     until(lambda: len(said(tmp_path, "long")) == 1)
     pid = int(said(tmp_path, "long")[0][0])
     os.kill(pid, signal.SIGTERM)

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold, State
+from tenure import State, Tenure
 from tests.support import processes
 from tests.support.waiting import until
 
 JOBS = """
 import logging, os, sys, time
 from pathlib import Path
-from leasehold import Leasehold, current_job, must_stop, progress
+from tenure import Tenure, current_job, must_stop, progress
 
-app = Leasehold()
+app = Tenure()
 
 def say(*words):
     with Path("said").open("a") as file:
@@ -97,7 +97,7 @@ def jobs(tmp_path: Path) -> None:
 
 @pytest.fixture
 def app(redis_url):
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         for module in ("jobs", "sulky"):
 
             @app.task(name=f"{module}.work")
@@ -118,10 +118,10 @@ def said(tmp_path: Path) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines}
 
 
-def test_it_goes_with_middleware_hooks_logs_and_jobs_that_enqueue_jobs(leasehold, app, redis_url, tmp_path):
+def test_it_goes_with_middleware_hooks_logs_and_jobs_that_enqueue_jobs(tenure, app, redis_url, tmp_path):
     good = app.tasks["jobs.work"].enqueue(4)
     bad = app.tasks["jobs.work"].enqueue(0)
-    run = leasehold("worker", "jobs:app", "--burst", "-c", "1", url=redis_url).end()
+    run = tenure("worker", "jobs:app", "--burst", "-c", "1", url=redis_url).end()
     assert good.result(timeout=0) == 141
     seen = said(tmp_path)
     id, pid = seen["work"]
@@ -134,9 +134,9 @@ def test_it_goes_with_middleware_hooks_logs_and_jobs_that_enqueue_jobs(leasehold
     assert app.inspect.queue("default").counts[State.COMPLETED] == 2
 
 
-def test_when_the_app_cannot_be_loaded_there_its_jobs_are_parked_and_the_others_go_on(leasehold, app, redis_url):
+def test_when_the_app_cannot_be_loaded_there_its_jobs_are_parked_and_the_others_go_on(tenure, app, redis_url):
     job = app.tasks["sulky.work"].enqueue(4)
-    run = leasehold("worker", "sulky:app", url=redis_url)
+    run = tenure("worker", "sulky:app", url=redis_url)
     run.wait_for("parked=1")
     assert app.tasks["sulky.other"].enqueue(7).result(timeout=120) == 108
     run.signal(signal.SIGTERM).end()
@@ -145,9 +145,9 @@ def test_when_the_app_cannot_be_loaded_there_its_jobs_are_parked_and_the_others_
     assert (view.state, view.failures, view.crashes) == (State.UNROUTABLE, 0, 0)
 
 
-def test_a_persistent_job_is_killed_and_handed_back_at_a_stop(leasehold, app, redis_url, tmp_path):
+def test_a_persistent_job_is_killed_and_handed_back_at_a_stop(tenure, app, redis_url, tmp_path):
     job = app.tasks["jobs.bot"].enqueue()
-    run = leasehold("worker", "jobs:app", url=redis_url)
+    run = tenure("worker", "jobs:app", url=redis_url)
     while "bot" not in said(tmp_path):
         assert run.process.poll() is None
     run.signal(signal.SIGTERM).end()
@@ -160,12 +160,12 @@ def keepers(pid: int) -> set[int]:
     return {
         child
         for child in processes.children(pid)
-        if b"leasehold.processes.keeper" in Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"tenure.processes.keeper" in Path(f"/proc/{child}/cmdline").read_bytes()
     }
 
 
 @pytest.mark.parametrize("how", ["killed", "killed, with a keeper of its own", "by a handler"])
-def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(leasehold, app, redis_url, tmp_path, how):
+def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(tenure, app, redis_url, tmp_path, how):
     """By itself it would not see the end of its worker, and hold the GIL for days."""
 
     @app.task(name="jobs.hold")
@@ -175,7 +175,7 @@ def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(leasehold, app
     def end(hard: bool) -> int: ...
 
     job = hold.using(lane="L").enqueue()
-    run = leasehold("worker", "jobs:app", "-c", "2", url=redis_url)
+    run = tenure("worker", "jobs:app", "-c", "2", url=redis_url)
     until(lambda: (tmp_path / "held").exists() and (tmp_path / "held").read_text() != "")
     pid = int((tmp_path / "held").read_text())
     worker = run.worker
@@ -189,7 +189,7 @@ def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(leasehold, app
         else:
             os.kill(worker, signal.SIGKILL)
         run.wait_for("worker_died")
-        leasehold("worker", "jobs:app", "-c", "2", "--queue", "default", url=redis_url)
+        tenure("worker", "jobs:app", "-c", "2", "--queue", "default", url=redis_url)
         job.result(timeout=120)
         assert said(tmp_path)["again"] == ["alone"]
         view = job.refresh()

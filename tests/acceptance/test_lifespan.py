@@ -1,11 +1,11 @@
-"""The lifespan of an app in the processes of `leasehold worker`."""
+"""The lifespan of an app in the processes of `tenure worker`."""
 
-from leasehold import Leasehold
+from tenure import Tenure
 
 JOBS = """
 import os
 from contextlib import asynccontextmanager
-from leasehold import Leasehold
+from tenure import Tenure
 
 @asynccontextmanager
 async def lifespan(app):
@@ -16,7 +16,7 @@ async def lifespan(app):
     yield
     print("closed", flush=True)
 
-app = Leasehold(lifespan=lifespan)
+app = Tenure(lifespan=lifespan)
 
 @app.task
 async def beside() -> None:
@@ -28,20 +28,20 @@ def apart() -> None:
 """
 
 
-def test_each_process_opens_before_its_first_job_and_closes_after_its_last(leasehold, redis_url, tmp_path):
+def test_each_process_opens_before_its_first_job_and_closes_after_its_last(tenure, redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
         for name in ("beside", "apart"):
             app.task(name=f"jobs.{name}")(lambda: None).enqueue()
-    lines = leasehold("worker", "jobs:app", "--burst", url=redis_url).end().out.splitlines()
+    lines = tenure("worker", "jobs:app", "--burst", url=redis_url).end().out.splitlines()
     assert sorted(lines) == ["apart True", "beside True", "closed", "closed", "opened", "opened"]
     assert lines[0] == "opened"
     assert lines[-1] == "closed"
 
 
-def test_a_start_that_fails_ends_the_worker_with_the_reason(leasehold, redis_url, tmp_path):
+def test_a_start_that_fails_ends_the_worker_with_the_reason(tenure, redis_url, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
-    run = leasehold("worker", "jobs:app", url=redis_url, BOOM="1").end(2)
+    run = tenure("worker", "jobs:app", url=redis_url, BOOM="1").end(2)
     assert "The lifespan of the app failed at its start. It raised:" in run.err
     assert "RuntimeError: no database" in run.err
     assert "worker_started" not in run.err

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 JOBS = """
-from leasehold import FileStore, Leasehold
+from tenure import FileStore, Tenure
 
 store = FileStore("payloads")
-app = Leasehold("redis://127.0.0.1:1", namespace="production", large=store, max_payload=1_000)
+app = Tenure("redis://127.0.0.1:1", namespace="production", large=store, max_payload=1_000)
 sent = []
 
 @app.task
@@ -25,12 +25,12 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 from jobs import app, greet, sent, store, welcome
-from leasehold import State
+from tenure import State
 
 @pytest.fixture
-def jobs(leasehold_app):
+def jobs(tenure_app):
     sent.clear()
-    return leasehold_app(app)
+    return tenure_app(app)
 
 def test_a_job_runs(jobs):
     job = greet.enqueue("ada")
@@ -80,7 +80,7 @@ def test_the_tests_of_a_project_pass_with_warnings_as_errors(tmp_path: Path) -> 
     assert "5 passed" in done.stdout
 
 
-def test_importing_the_plugin_loads_nothing_of_leasehold_that_works(tmp_path: Path) -> None:
-    program = "import sys, leasehold.testing.plugin as p; print('redis' in sys.modules, 'leasehold.app' in sys.modules)"
+def test_importing_the_plugin_loads_nothing_of_tenure_that_works(tmp_path: Path) -> None:
+    program = "import sys, tenure.testing.plugin as p; print('redis' in sys.modules, 'tenure.app' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.stdout.split() == ["False", "False"], done.stderr

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold import Leasehold as App
-from leasehold.testing.server import RedisServer
-from tests.acceptance.conftest import Leasehold
+from tenure import Tenure as App
+from tenure.testing.server import RedisServer
+from tests.acceptance.conftest import Tenure
 from tests.support.waiting import until
 
 JOBS = """
@@ -18,9 +18,9 @@ import os
 import time
 from pathlib import Path
 
-from leasehold import Leasehold
+from tenure import Tenure
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 def wait_for(name: str) -> str:
@@ -64,7 +64,7 @@ class Snapshots:
 
 @pytest.mark.slow
 def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits(
-    leasehold: Leasehold, make_server: Callable[..., RedisServer], tmp_path
+    tenure: Tenure, make_server: Callable[..., RedisServer], tmp_path
 ):
     server = make_server(aof=False)
     snapshots = Snapshots(server)
@@ -73,12 +73,12 @@ def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits
         @app.task(name="jobs.wait_for")
         def wait_for(name: str) -> str: ...
 
-        running = leasehold("worker", "jobs:app", url=server.url)
+        running = tenure("worker", "jobs:app", url=server.url)
         first = wait_for.enqueue("first")
         until((tmp_path / "begun").exists)
         snapshots.fail()
         (tmp_path / "first").touch()
-        started = leasehold("worker", "jobs:app", url=server.url)
+        started = tenure("worker", "jobs:app", url=server.url)
         started.wait_for("check_failed about=writes").wait_for("redis_lost what=heartbeat").wait_for("MISCONF")
         running.wait_for("redis_lost what=heartbeat").wait_for("redis_refused what=settle")
         before = snapshots.refused()

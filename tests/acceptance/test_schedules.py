@@ -1,16 +1,16 @@
-"""`leasehold schedules`, and schedules in the code of a worker process."""
+"""`tenure schedules`, and schedules in the code of a worker process."""
 
 import json
 import re
 import signal
 import time
 
-from leasehold import Cron, Every
+from tenure import Cron, Every
 
 MODULE = """
-from leasehold import Every, Leasehold, Schedule, current_job
+from tenure import Every, Tenure, Schedule, current_job
 
-app = Leasehold()
+app = Tenure()
 
 @app.task(queue="feeds", schedule=Schedule(Every(seconds=1), name="poll", args=("eu",), overlap="allow"))
 def poll(region: str) -> None:
@@ -28,7 +28,7 @@ def test_a_schedule_from_its_list_to_its_removal(app, run):
     assert re.search(r"reports +nightly +- +At 02:00 every day \(Europe/Berlin\) +in_\d+[hms] +-", out)
     assert "feed " not in run("schedules", "reports")[0]
     out, _ = run("schedules", "reports", "nightly", "--pause", "--reason", "the disk is full")
-    assert out.endswith("is paused. To resume: leasehold schedules reports nightly --resume\n")
+    assert out.endswith("is paused. To resume: tenure schedules reports nightly --resume\n")
     out, _ = run("schedules", "reports", "nightly")
     assert "paused" in out
     assert ": the disk is full\n" in out
@@ -52,9 +52,9 @@ def test_what_is_not_there_and_what_does_not_go_together(app, run):
     assert "schedules" in run("schedules", "--protocol", "hworker:h", expect=2)[1]
 
 
-def test_a_worker_runs_the_schedules_of_its_code(app, leasehold, redis_url, tmp_path):
+def test_a_worker_runs_the_schedules_of_its_code(app, tenure, redis_url, tmp_path):
     (tmp_path / "feeds.py").write_text(MODULE)
-    worker = leasehold("worker", "feeds:app", url=redis_url)
+    worker = tenure("worker", "feeds:app", url=redis_url)
     ran = tmp_path / "ran"
     end = time.monotonic() + 60
     while not ran.exists() or len(ran.read_text().splitlines()) < 2:

@@ -3,7 +3,7 @@
 import os
 import re
 
-from leasehold import Leasehold
+from tenure import Tenure
 from tests.support.waiting import until
 
 SLEEP = """
@@ -17,7 +17,7 @@ def sleep(seconds: float) -> int:
 """In the module that the workers run: a task that says where it sleeps. That module imports `os` and `time`."""
 
 
-def with_tasks(app: Leasehold) -> Leasehold:
+def with_tasks(app: Tenure) -> Tenure:
     """The producer's side of the tasks in the modules that these tests write. To import those would run them here."""
 
     def where() -> int: ...

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import leasehold
-from leasehold import events
-from leasehold.compat import hworker, queue_farm, redis_work_queue, worqr
-from leasehold.testing import server
+import tenure
+from tenure import events
+from tenure.compat import hworker, queue_farm, redis_work_queue, worqr
+from tenure.testing import server
 
 SNAPSHOT: Final = Path(__file__).with_suffix(".txt")
 NOT_CALLED: Final = ("HeldJob", "Job", "JobHandle", "Queue", "Task", "TaskCall")
 """Classes whose objects users get from other calls: their constructors are not public."""
 MODULES: Final = (
-    ("", leasehold, leasehold.__all__),
+    ("", tenure, tenure.__all__),
     ("events.", events, events.__all__),
     ("compat.hworker.", hworker, hworker.__all__),
     ("compat.queue_farm.", queue_farm, queue_farm.__all__),

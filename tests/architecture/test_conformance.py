@@ -7,7 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "conformance"
 TEXTS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.py"))}
-LAYOUT = re.compile(r"world\.key\(|\bNATIVE\b|tests\.support\.native|leasehold\.engines\.(?!kit\b)\w+")
+LAYOUT = re.compile(r"world\.key\(|\bNATIVE\b|tests\.support\.native|tenure\.engines\.(?!kit\b)\w+")
 """What a test of one wire format uses. Such tests belong to `tests/wire`."""
 
 

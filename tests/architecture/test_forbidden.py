@@ -50,7 +50,7 @@ def test_code_that_runs_data_is_found(rules, tmp_path, code):
 
 
 def test_only_the_cli_loader_may_import_by_name(rules, tmp_path):
-    loader = tmp_path / "src" / "leasehold" / "cli" / "loader.py"
+    loader = tmp_path / "src" / "tenure" / "cli" / "loader.py"
     loader.parent.mkdir(parents=True)
     loader.write_text("import importlib\nimportlib.import_mo" + "dule('os')")
     assert rules.findings(tmp_path) == []

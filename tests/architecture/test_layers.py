@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "leasehold"
+SOURCE = ROOT / "src" / "tenure"
 EXHAUSTIVE = {
     "layers": SOURCE,
     "protocols": SOURCE / "protocols",
@@ -43,7 +43,7 @@ def test_every_module_has_a_layer(name):
 
 
 def test_there_is_no_circle_of_imports():
-    graph = grimp.build_graph("leasehold", cache_dir=None)
+    graph = grimp.build_graph("tenure", cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError with the modules of a circle; imports for types count
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from tests.support.each import for_each
 from tests.support.engines import ENTRIES
 
-SOURCE = Path(__file__).parents[2] / "src" / "leasehold" / "engines"
+SOURCE = Path(__file__).parents[2] / "src" / "tenure" / "engines"
 DECLARATIONS: dict[str, ModuleType] = {
     name: entry.scripts for entry in ENTRIES if (SOURCE / (name := entry.name.replace("-", "_")) / "lua").is_dir()
 }
@@ -170,6 +170,6 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 
 def test_lua_files_are_found_as_package_data():
-    folders = [resources.files("leasehold.engines") / name / "lua" for name in ("kit", *DECLARATIONS)]
+    folders = [resources.files("tenure.engines") / name / "lua" for name in ("kit", *DECLARATIONS)]
     found = {entry.name for folder in folders for entry in folder.iterdir()}
     assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.SCRIPTS}

@@ -9,12 +9,12 @@ from types import ModuleType
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.engines.kit import config as kit
-from leasehold.engines.kit.scripts import load
-from leasehold.engines.native import config as native
-from leasehold.engines.native.scripts import WORDS
-from leasehold.engines.redis_work_queue import config as redis_work_queue
+from tenure.core import limits
+from tenure.engines.kit import config as kit
+from tenure.engines.kit.scripts import load
+from tenure.engines.native import config as native
+from tenure.engines.native.scripts import WORDS
+from tenure.engines.redis_work_queue import config as redis_work_queue
 
 SOURCE = Path(limits.__file__).parents[1]
 UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
@@ -32,7 +32,7 @@ def packages_using() -> dict[str, set[str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "limits":
                 users[node.attr].add(package)
-            elif isinstance(node, ast.ImportFrom) and node.module == "leasehold.core.limits":
+            elif isinstance(node, ast.ImportFrom) and node.module == "tenure.core.limits":
                 for alias in node.names:
                     users[alias.name].add(package)
     for name in names_in_lua(SOURCE / "engines") & users.keys():
@@ -56,7 +56,7 @@ def test_each_number_of_an_engine_is_used(config: ModuleType) -> None:
 
 def test_a_name_that_the_engine_does_not_give_is_an_error() -> None:
     words = dict(WORDS)
-    load("leasehold.engines.native", words, ["claim"])
+    load("tenure.engines.native", words, ["claim"])
     del words["MAX_HELD"]
     with pytest.raises(LookupError, match=r"claim\.lua uses @MAX_HELD@"):
-        load("leasehold.engines.native", words, ["claim"])
+        load("tenure.engines.native", words, ["claim"])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.protocols.registry import ENTRIES
+from tenure.protocols.registry import ENTRIES
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "leasehold"
+SOURCE = ROOT / "src" / "tenure"
 OWN = re.compile(r"(engines|compat)/(?!kit/)\w+/|protocols/(?!(__init__|registry|spec)\.py)\w+\.py")
 """The folder of an engine, its entry, and the drop-in interface of its original."""
 FOLDERS = [entry.name.replace("-", "_") for entry in ENTRIES]
@@ -84,8 +84,8 @@ def test_an_entry_has_a_folder_and_a_module(folder: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from leasehold.engines.native import NativeEngine",
-        "import leasehold.engines.redis_work_queue",
+        "from tenure.engines.native import NativeEngine",
+        "import tenure.engines.redis_work_queue",
         "is_ours = engine.name == 'native'",
         "raise UserError('for queues of redis-work-queue')",
         "engine = RedisWorkQueueEngine('jobs')",

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from leasehold.app.app import Leasehold
-from leasehold.app.tasks import Task
-from leasehold.app.testing import Testing
-from leasehold.client.control import Control
-from leasehold.client.handle import JobHandle
-from leasehold.client.inspect import Inspect
-from leasehold.client.queue import Queue
-from leasehold.client.schedules import Schedules
+from tenure.app.app import Tenure
+from tenure.app.tasks import Task
+from tenure.app.testing import Testing
+from tenure.client.control import Control
+from tenure.client.handle import JobHandle
+from tenure.client.inspect import Inspect
+from tenure.client.queue import Queue
+from tenure.client.schedules import Schedules
 
-CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Schedules, Leasehold, Testing)
+CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Schedules, Tenure, Testing)
 
 NO_TRAFFIC = {
     "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode"},
@@ -25,7 +25,7 @@ NO_TRAFFIC = {
     "Control": set(),
     "Testing": {"on_redis"},
     "Schedules": set(),
-    "Leasehold": {
+    "Tenure": {
         "clean_payloads",
         "engine",
         "enqueue_middleware",

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import leasehold.runtime
+import tenure.runtime
 
-RUNTIME = Path(leasehold.runtime.__file__).parent
+RUNTIME = Path(tenure.runtime.__file__).parent
 COLLABORATORS_MOST = 6
 PLAIN = {"int", "float", "bool", "str"}
 OWNERS = {

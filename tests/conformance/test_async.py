@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Released, Retried
-from leasehold.redis.aio import AsyncDriver
+from tenure.core.engine import Feature
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed, Released, Retried
+from tenure.redis.aio import AsyncDriver
 from tests.support.world import BOOM, World
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import WrongState
+from tenure.core.errors import WrongState
 from tests.support.world import World
 
 pytestmark = [pytest.mark.garbage, pytest.mark.every_server]

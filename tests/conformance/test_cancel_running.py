@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import CancelAsked, Feature
-from leasehold.core.job import State
-from leasehold.core.outcome import (
+from tenure.core.engine import CancelAsked, Feature
+from tenure.core.job import State
+from tenure.core.outcome import (
     Broken,
     Cancelled,
     Completed,
@@ -20,8 +20,8 @@ from leasehold.core.outcome import (
     Retried,
     Unroutable,
 )
-from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure
-from leasehold.core.steps import Command, Invoke, Reply
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure
+from tenure.core.steps import Command, Invoke, Reply
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import State
-from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
-from leasehold.core.shape import CancelAnswer
-from leasehold.engines.kit.config import PURGE_MOST
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import State
+from tenure.core.outcome import Completed, Failed, Released, Retried, Unroutable
+from tenure.core.shape import CancelAnswer
+from tenure.engines.kit.config import PURGE_MOST
 from tests.conformance.test_cancel_running import act_after
 from tests.conformance.test_inspect import NEEDS, fill, states
 from tests.support.stepping import Session, send_with, step

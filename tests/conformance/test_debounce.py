@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, NewJob, State
-from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.engines.kit.config import POSTPONE_MOST
+from tenure.core.engine import Feature
+from tenure.core.job import Enqueued, NewJob, State
+from tenure.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.engines.kit.config import POSTPONE_MOST
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS, Feature.DELAY)

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Retried
-from leasehold.core.shape import PLAIN, Shape, UniqueRule, Until
+from tenure.core import limits
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Retried
+from tenure.core.shape import PLAIN, Shape, UniqueRule, Until
 from tests.support.world import BOOM, World
 
 SHAPES = {"no shape": PLAIN, "a lane": Shape(lane="L"), "a priority": Shape(priority=5)}

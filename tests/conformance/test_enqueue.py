@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import Enqueued, NewJob, State
-from leasehold.core.outcome import Completed
+from tenure.core import limits
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import Enqueued, NewJob, State
+from tenure.core.outcome import Completed
 from tests.support.world import World
 
 

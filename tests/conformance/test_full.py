@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import NewJob, State, WorkerView
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.steps import Command, Invoke, Reply
+from tenure.core.engine import Feature
+from tenure.core.errors import QueueFull
+from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.steps import Command, Invoke, Reply
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 

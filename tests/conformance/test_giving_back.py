@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.job import Lease, State
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command, Invoke, Reply
-from leasehold.engines.kit.config import BACK_MOST
-from leasehold.runtime.ports import ROUND_MOST
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.job import Lease, State
+from tenure.core.shape import Shape
+from tenure.core.steps import Command, Invoke, Reply
+from tenure.engines.kit.config import BACK_MOST
+from tenure.runtime.ports import ROUND_MOST
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Send, Session, send_with, step, stop_after
 from tests.support.world import World

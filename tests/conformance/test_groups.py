@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.outcome import Completed, Failed, Released
+from tenure.core.engine import Feature, Trait
+from tenure.core.outcome import Completed, Failed, Released
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Trait.GROUPS)

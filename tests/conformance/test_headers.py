@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import ErrorInfo, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Retried
-from leasehold.core.shape import Conflict, Shape
+from tenure.core.engine import Feature
+from tenure.core.job import ErrorInfo, NewJob, State
+from tenure.core.outcome import Completed, Failed, Retried
+from tenure.core.shape import Conflict, Shape
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.HEADERS)

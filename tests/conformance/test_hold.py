@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Retried
-from leasehold.core.shape import CancelCount
-from leasehold.engines.kit.config import HOLD_MS
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Retried
+from tenure.core.shape import CancelCount
+from tenure.engines.kit.config import HOLD_MS
 from tests.conformance.test_cancel_running import act_after
 from tests.support.stepping import Session, send_with, step, stop_after
 from tests.support.world import BOOM, World

@@ -8,12 +8,12 @@ from typing import Final
 import pytest
 from _pytest.mark import ParameterSet
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import JobView, State, WorkerView
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
-from leasehold.engines.kit.config import PRESENCE_TTL_MS
+from tenure.core import limits
+from tenure.core.engine import Feature, Trait
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import JobView, State, WorkerView
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
+from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.world import BOOM, World
 
 ENDINGS: dict[State, Outcome] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leasehold.core.job import NewJob, State, WorkerView
-from leasehold.core.outcome import Completed
-from leasehold.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.outcome import Completed
+from tenure.core.steps import Command, Invoke, Reply, Steps
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import World
 

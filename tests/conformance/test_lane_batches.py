@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import Lease
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import LaneFailure, LaneState
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import Lease
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import LaneFailure, LaneState
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LANES)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Failed, Retried, Unroutable
-from leasehold.core.shape import CancelCount, LaneFailure, LaneState, Shape
-from leasehold.runtime.ports import ROUND_MOST
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Failed, Retried, Unroutable
+from tenure.core.shape import CancelCount, LaneFailure, LaneState, Shape
+from tenure.runtime.ports import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
-from leasehold.core.shape import Conflict, LaneFailure, LaneState, Until
+from tenure.core.engine import Feature
+from tenure.core.job import Enqueued, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
+from tenure.core.shape import Conflict, LaneFailure, LaneState, Until
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LANE_POLICIES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Released
-from leasehold.core.shape import Shape
-from leasehold.engines.kit.config import TURNS_MOST
+from tenure.core import limits
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import NewJob
+from tenure.core.outcome import Released
+from tenure.core.shape import Shape
+from tenure.engines.kit.config import TURNS_MOST
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.LANES, Trait.UNLANED)

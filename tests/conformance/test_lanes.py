@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
-from leasehold.core.shape import LaneState, Shape
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
+from tenure.core.shape import LaneState, Shape
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LANES)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import ErrorInfo, NewJob, State
-from leasehold.core.outcome import Failed, Retried, Unroutable
-from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.core.steps import Command, Invoke, Reply, Steps
-from leasehold.engines.kit.config import BACK_MOST, CLAIM_BYTES, LARGE_BYTES, READ_BYTES
+from tenure.core.engine import Feature
+from tenure.core.job import ErrorInfo, NewJob, State
+from tenure.core.outcome import Failed, Retried, Unroutable
+from tenure.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.engines.kit.config import BACK_MOST, CLAIM_BYTES, LARGE_BYTES, READ_BYTES
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import World
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import NewerLayout
-from leasehold.core.outcome import Completed
-from leasehold.engines.kit.scripts import load
+from tenure.core.errors import NewerLayout
+from tenure.core.outcome import Completed
+from tenure.engines.kit.scripts import load
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import World
 

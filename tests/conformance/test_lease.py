@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, ReplyError
-from leasehold.core.job import State
-from leasehold.core.outcome import Completed, Released, Retried
-from leasehold.engines.kit.config import CLAIM_BYTES
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, ReplyError
+from tenure.core.job import State
+from tenure.core.outcome import Completed, Released, Retried
+from tenure.engines.kit.config import CLAIM_BYTES
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Session, send_with, step
 from tests.support.world import BOOM, World

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Feature, Timing
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Crashed, Failed, Retried, Unroutable
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Shape
+from tenure.core.engine import Feature, Timing
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Completed, Crashed, Failed, Retried, Unroutable
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape
 from tests.support.gates import shift_limits
 from tests.support.world import BOOM, World
 

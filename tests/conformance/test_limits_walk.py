@@ -1,6 +1,6 @@
 """Random histories of two queues under limits: at no step is a limit exceeded, a place lost or a gate shut for ever.
 
-LEASEHOLD_WALKS=200 pytest tests/conformance/test_limits_walk.py      more of them
+TENURE_WALKS=200 pytest tests/conformance/test_limits_walk.py      more of them
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, Final
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.engine import Feature
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape
+from tenure.core.steps import Command, Invoke, Reply, Steps
 from tests.support.gates import shift_limits
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.LIMITS, Feature.SHARES)
 
-WALKS: Final = int(os.environ.get("LEASEHOLD_WALKS", "3"))
+WALKS: Final = int(os.environ.get("TENURE_WALKS", "3"))
 STEPS: Final = 120
 HOUR_MS: Final = 3_600_000
 QUEUES: Final = ("q", "r")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import State
-from leasehold.core.outcome import Completed, Failed, Released
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import State
+from tenure.core.outcome import Completed, Failed, Released
 from tests.support.world import BOOM, World
 
 ODD = [

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import BEAT_MS, Feature, HeartbeatReply
-from leasehold.core.job import Lease, State
-from leasehold.processes.overdue import Overdue, Timeouts
+from tenure.core import limits
+from tenure.core.engine import BEAT_MS, Feature, HeartbeatReply
+from tenure.core.job import Lease, State
+from tenure.processes.overdue import Overdue, Timeouts
 from tests.support.world import World
 
 GRACE_S = limits.OVERDUE_GRACE_MS / limits.SECOND

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Failed, Retried, Unroutable
-from leasehold.core.shape import Conflict
-from leasehold.engines.kit.config import MAX_GHOST_LOOK
+from tenure.core import limits
+from tenure.core.engine import Feature, Trait
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Failed, Retried, Unroutable
+from tenure.core.shape import Conflict
+from tenure.engines.kit.config import MAX_GHOST_LOOK
 from tests.conformance.test_inspect import ENDINGS, NEEDS, states
 from tests.support.world import BOOM, PAGES_MOST, World
 

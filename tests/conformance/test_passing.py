@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Trait
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Unroutable
+from tenure.core.engine import Trait
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Unroutable
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Trait.PASSED_RAW)
@@ -105,11 +105,11 @@ def test_jobs_behind_more_payloads_than_one_look_reads_are_found(world: World) -
 @pytest.mark.parametrize(
     "payload",
     [
-        b'{"raw":"leasehold"}',
-        b'{"x":{"leasehold":1,"task":"t"}}',
-        b'{"leasehold":true,"task":"t","text":"x"}',
-        b'{"leasehold":1,"task":7}',
-        b'["id",{"leasehold":1,"task":"t"}]',
+        b'{"raw":"tenure"}',
+        b'{"x":{"tenure":1,"task":"t"}}',
+        b'{"tenure":true,"task":"t","text":"x"}',
+        b'{"tenure":1,"task":7}',
+        b'["id",{"tenure":1,"task":"t"}]',
     ],
 )
 def test_a_payload_that_looks_like_a_call_is_turned_down_once(world: World, payload: bytes) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import STEADY_MS, Feature, Trait
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
-from leasehold.core.shape import Shape, UniqueRule
+from tenure.core.engine import STEADY_MS, Feature, Trait
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
+from tenure.core.shape import Shape, UniqueRule
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.job import State
-from leasehold.core.outcome import Released, Retried, Unroutable
-from leasehold.core.shape import Shape
-from leasehold.engines.kit.config import PRIORITY_TURN, TURNS_MOST
-from leasehold.runtime.ports import ROUND_MOST
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.job import State
+from tenure.core.outcome import Released, Retried, Unroutable
+from tenure.core.shape import Shape
+from tenure.engines.kit.config import PRIORITY_TURN, TURNS_MOST
+from tenure.runtime.ports import ROUND_MOST
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.PRIORITIES)

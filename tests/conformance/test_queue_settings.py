@@ -6,11 +6,11 @@ import contextlib
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, QueueFull
-from leasehold.core.job import Enqueued, NewJob, State
-from leasehold.core.outcome import Failed, Retried, Unroutable
-from leasehold.core.shape import Conflict, LaneFailure, QueueSettings, Shape, UniqueRule
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, QueueFull
+from tenure.core.job import Enqueued, NewJob, State
+from tenure.core.outcome import Failed, Retried, Unroutable
+from tenure.core.shape import Conflict, LaneFailure, QueueSettings, Shape, UniqueRule
 from tests.support.world import BOOM, World
 
 PAUSE = pytest.mark.needs(Feature.PAUSE)

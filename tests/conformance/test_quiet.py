@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import WorkerView
+from tenure.core.engine import Feature
+from tenure.core.job import WorkerView
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.QUIET)

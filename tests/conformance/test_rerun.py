@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, Lease, NewJob, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
-from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.runtime.ports import ROUND_MOST
+from tenure.core.engine import Feature
+from tenure.core.job import Enqueued, Lease, NewJob, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried
+from tenure.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.runtime.ports import ROUND_MOST
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, World
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.app.preflight import Level
-from leasehold.core.errors import AccessDenied, ReplyError
-from leasehold.core.steps import Command, Invoke, Script, Steps
-from leasehold.protocols.registry import rights_of
+from tenure.app.preflight import Level
+from tenure.core.errors import AccessDenied, ReplyError
+from tenure.core.steps import Command, Invoke, Script, Steps
+from tenure.protocols.registry import rights_of
 from tests.support.checking import inspection
 from tests.support.world import NAMESPACE, World
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replaced
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import State
-from leasehold.core.outcome import Completed
-from leasehold.core.rates import LimitRule
-from leasehold.core.schedule import CatchUp, Overlap, Ticked
-from leasehold.core.shape import Shape, UniqueRule
-from leasehold.engines.kit.config import PRESENCE_TTL_MS
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import QueueFull
+from tenure.core.job import State
+from tenure.core.outcome import Completed
+from tenure.core.rates import LimitRule
+from tenure.core.schedule import CatchUp, Overlap, Ticked
+from tenure.core.shape import Shape, UniqueRule
+from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.schedules import STEP, announce, deploy, digest_of, due, now_of, put, spec, stored, tick, tick_of
 from tests.support.world import World
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import ErrorInfo, Lease, LeaseRef, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import ErrorInfo, Lease, LeaseRef, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import State
-from leasehold.core.outcome import Completed, Failed, Retried
-from leasehold.core.shape import Conflict, LaneFailure, Until
-from leasehold.core.steps import Command, Invoke, Reply
-from leasehold.engines.kit.config import PRIORITY_TURN
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import State
+from tenure.core.outcome import Completed, Failed, Retried
+from tenure.core.shape import Conflict, LaneFailure, Until
+from tenure.core.steps import Command, Invoke, Reply
+from tenure.engines.kit.config import PRIORITY_TURN
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import BEAT_MS, Feature, Trait
-from leasehold.core.job import JobView, State
-from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
+from tenure.core import limits
+from tenure.core.engine import BEAT_MS, Feature, Trait
+from tenure.core.job import JobView, State
+from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
 from tests.support.engines import AMNESTY_MS, GRACE_MS, LEASE_MS, OUTAGE_MS
 from tests.support.world import BOOM, World
 

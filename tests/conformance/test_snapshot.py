@@ -1,6 +1,6 @@
 """What each engine writes: keys, types and values of one job of every kind and state, compared with a kept snapshot.
 
-Other programs read these keys, so they change on purpose only. With LEASEHOLD_SNAPSHOT=write this test rewrites the
+Other programs read these keys, so they change on purpose only. With TENURE_SNAPSHOT=write this test rewrites the
 snapshot. Times and tokens are masked in it, and remembered answers are left out.
 """
 
@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.outcome import Broken, Completed, Failed, Retried, Unroutable
-from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.core.engine import Feature, Trait
+from tenure.core.outcome import Broken, Completed, Failed, Retried, Unroutable
+from tenure.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.keyspace import keys
 from tests.support.world import BOOM, World
 
@@ -108,6 +108,6 @@ def masked(text: str) -> str:
 def test_the_keys_are_those_of_the_snapshot(world: World) -> None:
     play(world)
     now, snapshot = lines(world), SNAPSHOTS / f"{world.entry.name}.txt"
-    if os.environ.get("LEASEHOLD_SNAPSHOT") == "write":
+    if os.environ.get("TENURE_SNAPSHOT") == "write":
         snapshot.write_text("\n".join(now) + "\n")
     assert now == snapshot.read_text().splitlines()

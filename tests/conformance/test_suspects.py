@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import STEADY_MS, Alone, Feature, Trait
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Completed, Crashed, Released, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command, Invoke, Reply
-from leasehold.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES, RESERVED_MS
+from tenure.core.engine import STEADY_MS, Alone, Feature, Trait
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Completed, Crashed, Released, Retried
+from tenure.core.shape import Shape
+from tenure.core.steps import Command, Invoke, Reply
+from tenure.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES, RESERVED_MS
 from tests.support.engines import LEASE_MS
 from tests.support.fleet import Fleet
 from tests.support.stepping import Send, Session, send_with, step

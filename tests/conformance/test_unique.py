@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Released, Retried
-from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.core.engine import Feature
+from tenure.core.job import Enqueued, NewJob, State
+from tenure.core.outcome import Completed, Failed, Released, Retried
+from tenure.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS)

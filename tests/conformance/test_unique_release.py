@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Conflict, Until
+from tenure.core.engine import Feature
+from tenure.core.job import State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import Conflict, Until
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from leasehold.core.engine import Feature, Trait
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.engine import Feature, Trait
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tests.support.world import BOOM, World
 
 

@@ -86,7 +86,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str], timeout: 
 
 @pytest.fixture(scope="module")
 def commands() -> Iterator[Path]:
-    """A folder with `leasehold`, and with `script` for the blocks in Python."""
+    """A folder with `tenure`, and with `script` for the blocks in Python."""
     with tempfile.TemporaryDirectory(prefix="lh-") as folder, closing(Launcher(Path(folder))):
         yield Path(folder)
 
@@ -99,8 +99,8 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
         pytest.importorskip(package)
     environment = {
         **os.environ,
-        "LEASEHOLD_URL": redis_url,
-        "LEASEHOLD_NAMESPACE": re.sub(r"\W", "-", page.stem),
+        "TENURE_URL": redis_url,
+        "TENURE_NAMESPACE": re.sub(r"\W", "-", page.stem),
         "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONWARNINGS": "error",
         "PYTEST_ADDOPTS": "-o asyncio_default_fixture_loop_scope=function",  # without it pytest-asyncio warns
@@ -133,7 +133,7 @@ def in_a_package(text: str, package: str, modules: set[str]) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_type_checkers_are_content_with_what_is_shown(tmp_path: Path) -> None:
-    """The pages are packages, checked at once: each run of a type checker reads all of Leasehold."""
+    """The pages are packages, checked at once: each run of a type checker reads all of Tenure."""
     pytest.importorskip("mypy")
     for page in sorted(ROOT.glob("docs/howto/*.md")):
         if packages_of(page):

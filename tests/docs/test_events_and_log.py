@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import leasehold
-from leasehold import events
-from leasehold.core import events as core
-from leasehold.core.events import EVENTS, Event
-from leasehold.core.log_events import LOG_EVENTS
-from leasehold.core.logfmt import MAX_LOG_TEXT
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Unroutable
+import tenure
+from tenure import events
+from tenure.core import events as core
+from tenure.core.events import EVENTS, Event
+from tenure.core.log_events import LOG_EVENTS
+from tenure.core.logfmt import MAX_LOG_TEXT
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Released, Unroutable
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(leasehold.__file__).parent
+PACKAGE = Path(tenure.__file__).parent
 LOGGED_BY = {"log_event", "log_line", "line", "_of", "_log", "_error"}
 
 

@@ -5,26 +5,26 @@ import re
 from pathlib import Path
 from typing import Any
 
-import leasehold
-from leasehold.app.policy import TaskOptions
-from leasehold.client.options import UsingOptions
+import tenure
 from scripts.site_pages import first_sentence, mark_code
+from tenure.app.policy import TaskOptions
+from tenure.client.options import UsingOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 API = DOCS / "reference" / "api"
 
 
 def test_the_reference_has_each_public_name_once():
-    directive = re.compile(r"^\.\. (?:auto\w+|py:data):: leasehold\.(\w+)$", re.MULTILINE)
+    directive = re.compile(r"^\.\. (?:auto\w+|py:data):: tenure\.(\w+)$", re.MULTILINE)
     names = sorted(name for page in API.glob("*.md") for name in directive.findall(page.read_text()))
-    assert names == sorted(set(leasehold.__all__) - {"__version__"})
+    assert names == sorted(set(tenure.__all__) - {"__version__"})
 
 
 def test_what_is_not_here_yet_is_not_here():
     rows = (DOCS / "howto" / "not-here-yet.md").read_text().splitlines()
     missing = {name for row in rows if row.startswith("|") for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert {"chain", "group"} <= missing
-    here = {*leasehold.__all__, *TaskOptions.__annotations__, *UsingOptions.__annotations__}
+    here = {*tenure.__all__, *TaskOptions.__annotations__, *UsingOptions.__annotations__}
     assert missing & here == set()
 
 
@@ -64,4 +64,4 @@ def test_options_become_a_list_and_errors_a_line():
 
 def test_llms_txt_has_the_first_sentence_of_a_page():
     assert first_sentence("# Lanes\n\nA [lane](lanes.md) is\nordered. It waits.") == "A lane is ordered."
-    assert first_sentence("# Lanes\n\n```sh\nleasehold\n```") == ""
+    assert first_sentence("# Lanes\n\n```sh\ntenure\n```") == ""

@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-from leasehold.testing.server import available_binaries
+from tenure.testing.server import available_binaries
 from tests.faults import scoreboard
 from tests.faults.catalogue import LANES, POINTERS, SCENARIOS
 from tests.faults.harness import broken

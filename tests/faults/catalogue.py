@@ -54,7 +54,7 @@ POINTERS: Final[dict[str, Pointer]] = {
     for one in (
         Pointer(
             "S61",
-            "workers of queue-farm's package for Node and of Leasehold are killed",
+            "workers of queue-farm's package for Node and of Tenure are killed",
             ("tests/wire/queue_farm/test_node.py::test_every_queue_runs_in_order_while_workers_are_killed",),
         ),
         Pointer(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leasehold.core.job import Lease, NewJob, State, WorkerView
-from leasehold.core.outcome import Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Shape
+from tenure.core.job import Lease, NewJob, State, WorkerView
+from tenure.core.outcome import Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.world import BOOM, World
 

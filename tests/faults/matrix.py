@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import Lease, LeaseRef, NewJob, State
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.shape import LaneFailure, LaneState
-from leasehold.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.errors import QueueFull
+from tenure.core.job import Lease, LeaseRef, NewJob, State
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.shape import LaneFailure, LaneState
+from tenure.core.steps import Command, Invoke, Reply, Steps
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Fate, Send, Session, send_with, step
 from tests.support.world import World

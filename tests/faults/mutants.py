@@ -13,8 +13,8 @@ import sys
 import tempfile
 from typing import Final
 
-from leasehold.core.steps import Script
-from leasehold.engines.native.scripts import SCRIPTS
+from tenure.core.steps import Script
+from tenure.engines.native.scripts import SCRIPTS
 from tests.faults.harness import broken
 from tests.support.mutants import MUTANTS, Mutant
 

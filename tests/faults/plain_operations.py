@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from leasehold.core import limits
-from leasehold.core.job import NewJob, State, WorkerView
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
-from leasehold.core.steps import Steps
-from leasehold.core.waiting import Lead, calls_of, led_by
+from tenure.core import limits
+from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
+from tenure.core.steps import Steps
+from tenure.core.waiting import Lead, calls_of, led_by
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World

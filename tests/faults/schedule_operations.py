@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from leasehold.core import rules
-from leasehold.core.schedule import CatchUp, Overlap, ScheduleSpec
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Steps
+from tenure.core import rules
+from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec
+from tenure.core.shape import Shape
+from tenure.core.steps import Steps
 from tests.faults.matrix import Operation, Scene, act
 from tests.faults.plain_operations import plain_scene
 from tests.support.schedules import STEP, deploy, now_of, put, spec, stored, tick, tick_of

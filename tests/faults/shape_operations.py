@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leasehold.core import limits
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Conflict, LaneFailure, LaneState, Progress, Shape, Until
-from leasehold.engines.kit.chunks import weight_of
+from tenure.core import limits
+from tenure.core.job import State
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import Conflict, LaneFailure, LaneState, Progress, Shape, Until
+from tenure.engines.kit.chunks import weight_of
 from tests.faults.matrix import QUEUES, Operation, act, new, refs, settle
 from tests.faults.shape_scene import LANES, LATER_MS, WINDOW_MS, unique
 from tests.support.world import BOOM, World

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core.job import Lease, NewJob, WorkerView
-from leasehold.core.outcome import Failed, Outcome, Retried, Unroutable
-from leasehold.core.shape import Conflict, LaneFailure, Progress, Shape, UniqueRule, Until
+from tenure.core.job import Lease, NewJob, WorkerView
+from tenure.core.outcome import Failed, Outcome, Retried, Unroutable
+from tenure.core.shape import Conflict, LaneFailure, Progress, Shape, UniqueRule, Until
 from tests.faults.matrix import QUEUES, Scene
 from tests.support.world import BOOM, World
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.job import NewJob
-from leasehold.core.steps import Command, Invoke, Reply
-from leasehold.redis.wire import SLOW_BYTES_PER_S
-from leasehold.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
+from tenure.core import limits
+from tenure.core.job import NewJob
+from tenure.core.steps import Command, Invoke, Reply
+from tenure.redis.wire import SLOW_BYTES_PER_S
+from tenure.settings import MAX_PATIENCE_MS, MAX_REPLY_TIMEOUT_MS
 from tests.faults.limit_operations import LIMIT_READING, LIMIT_WRITING, limit_scene
 from tests.faults.matrix import (
     QUEUES,

@@ -1,4 +1,4 @@
-"""An empty environment with the built wheel, as users have it after `pip install leasehold`."""
+"""An empty environment with the built wheel, as users have it after `pip install tenure`."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_OUTSIDE = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "LEASEHOLD_URL", "REDIS_URL"}
+_OUTSIDE = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "TENURE_URL", "REDIS_URL"}
 
 
 def clean_environment() -> dict[str, str]:
@@ -63,7 +63,7 @@ def _build(copy: Path) -> None:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `leasehold` command of an environment with the wheel, its dependencies, and modules that raise on import.
+    """The `tenure` command of an environment with the wheel, its dependencies, and modules that raise on import.
 
     These have the names of all modules of the standard library. Packages bring some of them, mostly for old Pythons:
     `uuid`, `enum`, `typing`, `dataclasses`. Python finds its own first, unless site-packages comes earlier.
@@ -72,7 +72,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not folder.exists():
             folder.mkdir()
             _install(wheel, folder)
-    return folder / "venv" / "bin" / "leasehold"
+    return folder / "venv" / "bin" / "tenure"
 
 
 def _install(wheel: Path, folder: Path) -> None:

@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 JOBS = """
 import os
-from leasehold import Leasehold, State
+from tenure import Tenure, State
 
-app = Leasehold()
+app = Tenure()
 
 @app.task
 def here(number: int) -> int:
@@ -37,8 +37,8 @@ def test_the_wheel_has_what_it_needs_and_no_more(wheel):
     source = ROOT / "src"
     lua = {path.relative_to(source).as_posix() for path in source.rglob("*.lua")}
     assert lua, "there are no Lua files?"
-    assert lua | {"leasehold/py.typed", "leasehold/_version.py"} <= names
-    assert [name for name in names if not name.startswith(("leasehold/", "leasehold-"))] == []
+    assert lua | {"tenure/py.typed", "tenure/_version.py"} <= names
+    assert [name for name in names if not name.startswith(("tenure/", "tenure-"))] == []
     assert [name for name in names if name.endswith(".pyc")] == []
 
 
@@ -52,17 +52,17 @@ def test_the_page_of_the_package_has_no_relative_links(wheel):
 
 
 def test_the_version_is_said_once(wheel, installed, tmp_path):
-    text = (ROOT / "src" / "leasehold" / "_version.py").read_text()
+    text = (ROOT / "src" / "tenure" / "_version.py").read_text()
     version = text.split('__version__ = "')[1].split('"')[0]
-    assert wheel.name.startswith(f"leasehold-{version}-")
+    assert wheel.name.startswith(f"tenure-{version}-")
     assert version in run(installed, "--version", cwd=tmp_path)
 
 
 def test_the_dependencies_declared_are_enough(installed, tmp_path):
     script = (
-        "import importlib.metadata, pkgutil, leasehold\n"
-        "for module in pkgutil.walk_packages(leasehold.__path__, 'leasehold.'):\n"
-        "    if '__main__' not in module.name and module.name != 'leasehold.testing.plugin': __import__(module.name)\n"
+        "import importlib.metadata, pkgutil, tenure\n"
+        "for module in pkgutil.walk_packages(tenure.__path__, 'tenure.'):\n"
+        "    if '__main__' not in module.name and module.name != 'tenure.testing.plugin': __import__(module.name)\n"
     )
     (tmp_path / "import_all.py").write_text(script)
     run(installed.parent / "python", "-W", "error", tmp_path / "import_all.py", cwd=tmp_path)
@@ -80,17 +80,17 @@ def test_the_demo_runs_from_it(installed, tmp_path):
 @pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])
 def test_workers_their_keepers_and_job_processes_start_from_it(installed, redis_url, tmp_path, more):
     (tmp_path / "jobs.py").write_text(JOBS)
-    run(installed.parent / "python", "-c", ENQUEUE, cwd=tmp_path, LEASEHOLD_URL=redis_url)
-    run(installed, "worker", "jobs:app", "--burst", *more, cwd=tmp_path, LEASEHOLD_URL=redis_url)
-    assert run(installed.parent / "python", "-c", COMPLETED, cwd=tmp_path, LEASEHOLD_URL=redis_url) == "2\n"
+    run(installed.parent / "python", "-c", ENQUEUE, cwd=tmp_path, TENURE_URL=redis_url)
+    run(installed, "worker", "jobs:app", "--burst", *more, cwd=tmp_path, TENURE_URL=redis_url)
+    assert run(installed.parent / "python", "-c", COMPLETED, cwd=tmp_path, TENURE_URL=redis_url) == "2\n"
 
 
 def test_dev_starts_from_it(installed, tmp_path):
     (tmp_path / "jobs.py").write_text(JOBS)
     with subprocess.Popen([installed, "dev", "jobs:app"], cwd=tmp_path, env=clean_environment()) as dev:
         try:
-            url = "embedded:.leasehold/redis"
-            assert run(installed.parent / "python", "-c", RESULTS, cwd=tmp_path, LEASEHOLD_URL=url) == "2 3\n"
+            url = "embedded:.tenure/redis"
+            assert run(installed.parent / "python", "-c", RESULTS, cwd=tmp_path, TENURE_URL=url) == "2 3\n"
         finally:
             dev.send_signal(signal.SIGTERM)
             assert dev.wait(60) == 0

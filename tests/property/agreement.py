@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.core.job import JobView, State
-from leasehold.core.shape import LaneState, UniqueRule
+from tenure.core.job import JobView, State
+from tenure.core.shape import LaneState, UniqueRule
 from tests.property.model import Model
 from tests.property.model_lines import Job, Lane
 from tests.support.world import World

@@ -6,10 +6,10 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from leasehold.core.engine import Timing
-from leasehold.core.job import ErrorInfo, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import PLAIN, Conflict, LaneFailure, Shape, UniqueRule, Until
+from tenure.core.engine import Timing
+from tenure.core.job import ErrorInfo, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import PLAIN, Conflict, LaneFailure, Shape, UniqueRule, Until
 from tests.property import model as spans
 from tests.support.engines import Options
 

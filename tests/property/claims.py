@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leasehold.engines.kit.config import PRIORITY_TURN
+from tenure.engines.kit.config import PRIORITY_TURN
 from tests.property.model import ALONE, QUANTUM_MS, Model
 from tests.property.model_lines import Job, Lane
 

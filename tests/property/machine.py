@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace as replaced
 
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import ENDS, Lease, LeaseRef, NewJob, State
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.schedule import Overlap, ScheduleSpec, Tick, Ticked
-from leasehold.core.shape import LaneFailure, Progress, Shape
-from leasehold.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.errors import QueueFull
+from tenure.core.job import ENDS, Lease, LeaseRef, NewJob, State
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.schedule import Overlap, ScheduleSpec, Tick, Ticked
+from tenure.core.shape import LaneFailure, Progress, Shape
+from tenure.core.steps import Command, Invoke, Reply, Steps
 from tests.property.agreement import agree
 from tests.property.chances import (
     HAND_MS,

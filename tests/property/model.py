@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Final
 
-from leasehold.core.job import ENDS, Enqueued, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
+from tenure.core.job import ENDS, Enqueued, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Until
 from tests.property.model_keys import Keys
 from tests.property.model_lines import Job, Lines
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from leasehold.core.job import ENDS, Enqueued, State
-from leasehold.core.shape import Conflict, UniqueRule, Until
-from leasehold.engines.kit.config import POSTPONE_MOST
+from tenure.core.job import ENDS, Enqueued, State
+from tenure.core.shape import Conflict, UniqueRule, Until
+from tenure.engines.kit.config import POSTPONE_MOST
 from tests.property.model_lines import Job, Lines
 
 WAITS: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from leasehold.core.job import State
-from leasehold.core.shape import PLAIN, Shape
+from tenure.core.job import State
+from tenure.core.shape import PLAIN, Shape
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Random histories against a model in plain dictionaries.
 
-A few here and many in `make faults`: LEASEHOLD_EXAMPLES=2000 runs more of them, LEASEHOLD_SEED=number the same ones.
+A few here and many in `make faults`: TENURE_EXAMPLES=2000 runs more of them, TENURE_SEED=number the same ones.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.property.machine import Machine
 from tests.support.world import World
 
-EXAMPLES = int(os.environ.get("LEASEHOLD_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("TENURE_EXAMPLES", "20"))
 STEPS = 50
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 3 * EXAMPLES)
 def test_random_histories(world: World) -> None:
-    number = int(os.environ.get("LEASEHOLD_SEED", secrets.randbits(32)))
-    print(f"LEASEHOLD_SEED={number} LEASEHOLD_EXAMPLES={EXAMPLES}")
+    number = int(os.environ.get("TENURE_SEED", secrets.randbits(32)))
+    print(f"TENURE_SEED={number} TENURE_EXAMPLES={EXAMPLES}")
 
     class Here(Machine):
         def __init__(self) -> None:

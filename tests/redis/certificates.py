@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from leasehold.testing.server import RedisServer, _free_port
+from tenure.testing.server import RedisServer, _free_port
 
 OPENSSL = shutil.which("openssl")
 

@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.steps import Steps
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.sync import SyncDriver
+from tenure.core import limits
+from tenure.core.steps import Steps
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.sync import SyncDriver
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
+from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
 
 RECORD = Script("record", "redis.call('RPUSH', KEYS[1], ARGV[1]) return redis.call('LLEN', KEYS[1])")
 """Appends its argument to a list: shows how often, and with what, it was run."""

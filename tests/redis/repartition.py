@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.partitions import PartitionMap, place_of
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.partitions import PartitionMap, place_of
 from tests.support.world import World
 
 

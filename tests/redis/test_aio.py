@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, InvalidArgument, Unreachable
-from leasehold.core.steps import Draw, Nonce, Steps
-from leasehold.redis.aio import AsyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core import limits
+from tenure.core.errors import AccessDenied, InvalidArgument, Unreachable
+from tenure.core.steps import Draw, Nonce, Steps
+from tenure.redis.aio import AsyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.operations import command, draw, record
 
 pytestmark = pytest.mark.every_server

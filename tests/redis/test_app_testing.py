@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from leasehold import (
+from tenure import (
     Backoff,
     Cron,
     Debounce,
@@ -19,24 +19,24 @@ from leasehold import (
     Hworker,
     Job,
     JobFailed,
-    Leasehold,
     Limit,
     Retry,
     State,
+    Tenure,
     Throttle,
     Worqr,
     current_job,
     events,
 )
-from leasehold.app.drain import Drained
-from leasehold.core.errors import InvalidArgument, SyncOnLoop, UnsupportedFeature
+from tenure.app.drain import Drained
+from tenure.core.errors import InvalidArgument, SyncOnLoop, UnsupportedFeature
 
 NOW = Backoff(base=60)
 
 
 @pytest.fixture
-def app(redis_url: str) -> Iterator[Leasehold]:
-    with Leasehold(redis_url, namespace="tested") as app:
+def app(redis_url: str) -> Iterator[Tenure]:
+    with Tenure(redis_url, namespace="tested") as app:
         yield app
 
 
@@ -162,7 +162,7 @@ def test_jobs_that_an_error_kept_from_their_start_run_in_the_next_drain(app):
 
 
 def test_a_raw_payload_without_a_handler_does_not_hold_a_drain_up(redis_url):
-    with Leasehold(redis_url, protocol=Worqr(prefix="worqr")) as app:
+    with Tenure(redis_url, protocol=Worqr(prefix="worqr")) as app:
         task = app.task(name="task", queue="q")(lambda: None)
         app.queue("q").enqueue(b"raw")
         task.enqueue()
@@ -310,7 +310,7 @@ def test_a_task_that_enqueues_itself_ends_at_the_limit(app):
 
 
 def test_jobs_of_unknown_tasks_are_parked_and_do_not_stop_the_others(app, redis_url):
-    with Leasehold(redis_url, namespace="tested") as other:
+    with Tenure(redis_url, namespace="tested") as other:
         unknown = other.task(name="unknown")(lambda: None)
         job = unknown.enqueue()
     known = app.task(name="known")(lambda: None)
@@ -453,7 +453,7 @@ def test_an_immediate_call_travels_without_redis(app):
     async def breaks() -> None:
         raise Retry("later")
 
-    with Leasehold("redis://127.0.0.1:1", namespace="none") as nowhere:
+    with Tenure("redis://127.0.0.1:1", namespace="none") as nowhere:
         task = nowhere.task(name="next_day")(next_day.__wrapped__)
         call = task.using(headers={"tenant": "7"}).call(date(2026, 12, 31))
         assert nowhere.testing().immediate(call) == date(2027, 1, 1)
@@ -462,7 +462,7 @@ def test_an_immediate_call_travels_without_redis(app):
 
 
 def test_other_wire_formats_drain_too_but_their_times_do_not_move(redis_url):
-    with Leasehold(redis_url, protocol=Hworker(name="printer")) as app:
+    with Tenure(redis_url, protocol=Hworker(name="printer")) as app:
         ran: list[int] = []
 
         @app.task(name="add")

@@ -11,17 +11,17 @@ from queue import SimpleQueue
 
 import pytest
 
-from leasehold import Every, JobFailed, Leasehold, Limit, RateLimited
-from leasehold.app.run import WorkerOptions, inspect_redis, run_worker
-from leasehold.core.errors import NotConfigured, ReplyError, UnsupportedFeature
-from leasehold.core.job import State
-from leasehold.core.shape import CancelAnswer
-from leasehold.protocols.registry import rights_of
-from leasehold.redis.drivers import asyncio_driver, blocking_driver
-from leasehold.redis.replies import Redirected
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import Worker
-from leasehold.testing.server import RedisServer
+from tenure import Every, JobFailed, Limit, RateLimited, Tenure
+from tenure.app.run import WorkerOptions, inspect_redis, run_worker
+from tenure.core.errors import NotConfigured, ReplyError, UnsupportedFeature
+from tenure.core.job import State
+from tenure.core.shape import CancelAnswer
+from tenure.protocols.registry import rights_of
+from tenure.redis.drivers import asyncio_driver, blocking_driver
+from tenure.redis.replies import Redirected
+from tenure.redis.sync import SyncDriver
+from tenure.runtime import Worker
+from tenure.testing.server import RedisServer
 from tests.redis.operations import command, record
 from tests.support.cluster import Cluster
 from tests.support.command import call
@@ -50,13 +50,13 @@ def queues(cluster: Cluster) -> list[str]:
 
 
 @pytest.fixture
-def app(cluster: Cluster) -> Iterator[Leasehold]:
-    """An app whose user has just the rights that `leasehold check --acl` prints."""
-    with Leasehold(cluster.url) as of_admin:
+def app(cluster: Cluster) -> Iterator[Tenure]:
+    """An app whose user has just the rights that `tenure check --acl` prints."""
+    with Tenure(cluster.url) as of_admin:
         needed = rights_of(of_admin.engine, clustered=True).needed
     for node in cluster.nodes:
         node.command("ACL", "SETUSER", "shop", "reset", "resetchannels", "on", ">pw", *needed)
-    with Leasehold(cluster.url.replace(f":{PASSWORD}@", "shop:pw@")) as app:
+    with Tenure(cluster.url.replace(f":{PASSWORD}@", "shop:pw@")) as app:
         yield app
 
 
@@ -65,7 +65,7 @@ def double(number: int) -> int:
 
 
 @contextmanager
-def working(app: Leasehold) -> Iterator[None]:
+def working(app: Tenure) -> Iterator[None]:
     """Run a worker on a loop of its own, until the end of the block."""
     began: list[tuple[asyncio.AbstractEventLoop, Worker]] = []
     ready = threading.Event()
@@ -130,9 +130,9 @@ def test_a_slot_that_moves_key_by_key_is_a_pause(cluster: Cluster) -> None:
     """A script that followed ASK would not find the keys that have not moved yet."""
     source = cluster.nodes[0]
     target = next(node for node in cluster.nodes if node is not source)
-    with Leasehold(cluster.url, patience=LONG_S) as app:
+    with Tenure(cluster.url, patience=LONG_S) as app:
         queue = app.queue(cluster.queue_on(source))
-        key = f"{{leasehold:{queue.name}}}"
+        key = f"{{tenure:{queue.name}}}"
         first = queue.enqueue(b"1").id
         cluster.begin_move(key, target)
         thread = threading.Thread(target=queue.enqueue, args=(b"2",))
@@ -151,7 +151,7 @@ def test_a_slot_that_moves_key_by_key_is_a_pause(cluster: Cluster) -> None:
 
 
 def test_a_wait_in_several_slots_takes_one_value(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.redis.cluster.UNBLOCKING_MS", LONG_S * 1000)  # on a slow machine it takes longer
+    monkeypatch.setattr("tenure.redis.cluster.UNBLOCKING_MS", LONG_S * 1000)  # on a slow machine it takes longer
     keys = [f"{{{queue}}}list" for queue in "abcdef"]
     assert {cluster.owner(key) for key in keys} == set(cluster.nodes)
 
@@ -179,7 +179,7 @@ def test_a_wait_in_several_slots_takes_one_value(cluster: Cluster, monkeypatch: 
     asyncio.run(waits())
 
 
-def test_jobs_on_all_nodes_are_looked_at_and_steered(app: Leasehold, cluster: Cluster, queues: list[str]) -> None:
+def test_jobs_on_all_nodes_are_looked_at_and_steered(app: Tenure, cluster: Cluster, queues: list[str]) -> None:
     for name in queues:
         queue = app.queue(name)
         first, second, third = queue.enqueue_many([b"1", b"2", b"3"])
@@ -193,7 +193,7 @@ def test_jobs_on_all_nodes_are_looked_at_and_steered(app: Leasehold, cluster: Cl
     assert all(node.command("DBSIZE") > 0 for node in cluster.nodes)
 
 
-def test_a_worker_serves_queues_on_all_nodes(app: Leasehold, queues: list[str]) -> None:
+def test_a_worker_serves_queues_on_all_nodes(app: Tenure, queues: list[str]) -> None:
     ticked, began = threading.Event(), threading.Event()
 
     @app.task(name="tick", queue=queues[0], schedule=Every(seconds=1))
@@ -220,7 +220,7 @@ def test_a_worker_serves_queues_on_all_nodes(app: Leasehold, queues: list[str]) 
         assert ticked.wait(LONG_S)
 
 
-def test_a_queue_with_partitions_spreads_over_the_nodes(app: Leasehold, cluster: Cluster) -> None:
+def test_a_queue_with_partitions_spreads_over_the_nodes(app: Tenure, cluster: Cluster) -> None:
     app.queue_options("spread", partitions=12)
     task = app.task(name="double", queue="spread")(double)
     with working(app):
@@ -230,10 +230,10 @@ def test_a_queue_with_partitions_spreads_over_the_nodes(app: Leasehold, cluster:
         cluster.until(lambda: cluster.blocked() == 1, "the worker waits with one connection")
         assert task.enqueue(50).result(timeout=LONG_S) == 100
     assert app.inspect.queue("spread").counts[State.COMPLETED] == 81
-    assert all(node.command("KEYS", "{leasehold:spread*}:completed") for node in cluster.nodes)
+    assert all(node.command("KEYS", "{tenure:spread*}:completed") for node in cluster.nodes)
 
 
-def test_the_number_of_partitions_changes_while_a_worker_runs(app: Leasehold, cluster: Cluster) -> None:
+def test_the_number_of_partitions_changes_while_a_worker_runs(app: Tenure, cluster: Cluster) -> None:
     ran: SimpleQueue[tuple[int, int]] = SimpleQueue()
 
     @app.task(name="note", queue="spread")
@@ -255,7 +255,7 @@ def test_the_number_of_partitions_changes_while_a_worker_runs(app: Leasehold, cl
     assert app.inspect.queue("spread").totals["completed"] == 64
 
 
-def test_limits_and_shares_are_in_the_slot_of_their_queue(app: Leasehold, queues: list[str], tmp_path: Path) -> None:
+def test_limits_and_shares_are_in_the_slot_of_their_queue(app: Tenure, queues: list[str], tmp_path: Path) -> None:
     running, most, numbers = set[int](), list[int](), SimpleQueue[int]()
 
     @app.task(
@@ -288,7 +288,7 @@ def test_limits_and_shares_are_in_the_slot_of_their_queue(app: Leasehold, queues
     assert app.limits.set("stripe", concurrency=2).concurrency == 2
     app.limits.set_share("user:7", weight=3)
     assert [limit.name for limit in app.limits.list() if limit.is_stored] == ["stripe"]
-    out = call(["limits"], tmp_path, {"LEASEHOLD_URL": app.settings.url}).end().out
+    out = call(["limits"], tmp_path, {"TENURE_URL": app.settings.url}).end().out
     assert "stripe" in out
     assert "user:7" in out
     assert app.limits.clear("stripe")
@@ -299,7 +299,7 @@ def test_a_client_of_one_server_refuses_a_cluster() -> None:
         SyncDriver("redis+cluster://localhost/")
 
 
-def test_every_master_is_checked(app: Leasehold, cluster: Cluster) -> None:
+def test_every_master_is_checked(app: Tenure, cluster: Cluster) -> None:
     node = cluster.nodes[1]
     node.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
@@ -311,10 +311,10 @@ def test_every_master_is_checked(app: Leasehold, cluster: Cluster) -> None:
     assert asyncio.run(inspect_redis(app, LONG_S)).refusals() == ()
 
 
-def test_the_commands_reach_all_queues(app: Leasehold, cluster: Cluster, queues: list[str], tmp_path: Path) -> None:
+def test_the_commands_reach_all_queues(app: Tenure, cluster: Cluster, queues: list[str], tmp_path: Path) -> None:
     for queue in queues:
         app.queue(queue).enqueue(b"1")
-    environment = {"LEASEHOLD_URL": cluster.url}
+    environment = {"TENURE_URL": cluster.url}
     for words in (["check"], ["jobs", queues[0]], ["schedules"], ["pause", queues[1]]):
         call(words, tmp_path, environment).end()
     assert all(queue in call(["info"], tmp_path, environment).end().out for queue in queues)

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.core.errors import AccessDenied, InvalidArgument, Unreachable
-from leasehold.core.partitions import place_of
-from leasehold.core.steps import Script
-from leasehold.redis.cluster import REDIRECTS_MOST
-from leasehold.redis.drivers import asyncio_driver, blocking_driver
-from leasehold.redis.slots import slot_of_key
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.core.errors import AccessDenied, InvalidArgument, Unreachable
+from tenure.core.partitions import place_of
+from tenure.core.steps import Script
+from tenure.redis.cluster import REDIRECTS_MOST
+from tenure.redis.drivers import asyncio_driver, blocking_driver
+from tenure.redis.slots import slot_of_key
+from tenure.testing.server import RedisServer
 from tests.redis.certificates import OPENSSL, Authority, has_tls
 from tests.redis.operations import command, invoke, record
 from tests.support.cluster import Cluster
@@ -101,9 +101,11 @@ def test_subscriptions_move_when_their_node_dies(cluster: Cluster) -> None:
 
 
 def test_a_result_arrives_when_the_node_of_its_subscription_dies(cluster: Cluster) -> None:
-    """The queue is on another node: the subscription is made at the node that is asked after the first one."""
-    with Leasehold(cluster.url) as app, Leasehold(cluster.url) as other, ThreadPoolExecutor(1) as pool:
-        queue = app.queue(cluster.queue_on(cluster.nodes[0]))
+    """The queue and the namespace's own keys are on the first node. The subscription is made at the one asked next."""
+    name = next(name for name in map("n{}".format, range(1_000)) if cluster.owner(f"{{{name}}}") is cluster.nodes[0])
+    app, other = (Tenure(cluster.url, namespace=name) for _ in range(2))
+    with app, other, ThreadPoolExecutor(1) as pool:
+        queue = app.queue(cluster.queue_on(cluster.nodes[0], name))
         job = queue.enqueue(b"1")
         waiting = pool.submit(job.result, LONG_S)
 
@@ -126,11 +128,11 @@ def test_a_result_arrives_when_the_node_of_its_subscription_dies(cluster: Cluste
 
 def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Path) -> None:
     cluster.flush()
-    shared = cluster.owner("{leasehold}")
+    shared = cluster.owner("{tenure}")
     lost, other = (node for node in cluster.nodes if node is not shared)
     gone, also, kept = (cluster.queue_on(node, start=n) for node, n in ((lost, "a"), (lost, "b"), (other, "kept")))
-    environment = {"LEASEHOLD_URL": cluster.url}
-    with Leasehold(cluster.url) as app:
+    environment = {"TENURE_URL": cluster.url}
+    with Tenure(cluster.url) as app:
         app.queue_options("parted", partitions=6)
         for name in (gone, also, kept):
             app.queue(name).enqueue(b"1")
@@ -158,20 +160,20 @@ def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Pa
 
 def test_a_worker_starts_and_a_check_ends_while_a_node_is_lost(cluster: Cluster, tmp_path: Path) -> None:
     cluster.flush()
-    lost = next(node for node in cluster.nodes if node is not cluster.owner("{leasehold}"))
-    kept = cluster.queue_on(cluster.owner("{leasehold}"), start="kept")
+    lost = next(node for node in cluster.nodes if node is not cluster.owner("{tenure}"))
+    kept = cluster.queue_on(cluster.owner("{tenure}"), start="kept")
     (tmp_path / "kept.py").write_text(
-        f"from leasehold import Job, Leasehold\napp = Leasehold()\n\n@app.handler({kept!r})\n"
+        f"from tenure import Job, Tenure\napp = Tenure()\n\n@app.handler({kept!r})\n"
         "def run(job: Job) -> None: print(job.payload)\n"
     )
-    environment = {"LEASEHOLD_URL": cluster.url, "PYTHONPATH": str(tmp_path)}
-    with Leasehold(cluster.url) as app:
+    environment = {"TENURE_URL": cluster.url, "PYTHONPATH": str(tmp_path)}
+    with Tenure(cluster.url) as app:
         app.queue(kept).enqueue(b"1")
     lost.kill()
     try:
         checked = call(["check"], tmp_path, environment).end()
         assert re.search(r"warning +nodes +The node \S+ does not respond", checked.out)
-        command = [sys.executable, "-u", "-m", "leasehold", "worker", "kept:app"]
+        command = [sys.executable, "-u", "-m", "tenure", "worker", "kept:app"]
         with subprocess.Popen(
             command, env=os.environ | environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True
         ) as worker:
@@ -269,7 +271,7 @@ def test_a_cluster_with_tls(redis_binary: str, tmp_path: Path) -> None:
     if not has_tls(redis_binary, files):
         pytest.skip("this server was built without TLS")
     with Cluster(redis_binary, password="s3cret", tls=files) as cluster:
-        with Leasehold(f"{cluster.url}?ssl_ca_certs={ours.own.cert}") as app, ThreadPoolExecutor(1) as pool:
+        with Tenure(f"{cluster.url}?ssl_ca_certs={ours.own.cert}") as app, ThreadPoolExecutor(1) as pool:
             for node in cluster.nodes:
                 queue = app.queue(cluster.queue_on(node))
                 waiting = pool.submit(queue.enqueue(b"1").result, LONG_S)
@@ -278,7 +280,7 @@ def test_a_cluster_with_tls(redis_binary: str, tmp_path: Path) -> None:
                 assert queue.complete(held, "done")
                 assert waiting.result(LONG_S) == "done"
         with (
-            Leasehold(f"{cluster.url}?ssl_ca_certs={theirs.own.cert}") as app,
+            Tenure(f"{cluster.url}?ssl_ca_certs={theirs.own.cert}") as app,
             pytest.raises(AccessDenied, match="is not trusted"),
         ):
             app.inspect.queues()

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold, RedisWorkQueue
-from leasehold.app.run import inspect_redis
-from leasehold.core.errors import UnsupportedFeature
-from leasehold.core.job import State
-from leasehold.core.shape import CancelAnswer
-from leasehold.engines.redis_work_queue.clean import deep_clean
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
-from leasehold.protocols.registry import rights_of
-from leasehold.redis.drivers import blocking_driver
+from tenure import RedisWorkQueue, Tenure
+from tenure.app.run import inspect_redis
+from tenure.core.errors import UnsupportedFeature
+from tenure.core.job import State
+from tenure.core.shape import CancelAnswer
+from tenure.engines.redis_work_queue.clean import deep_clean
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tenure.engines.redis_work_queue.engine import RedisWorkQueueEngine
+from tenure.protocols.registry import rights_of
+from tenure.redis.drivers import blocking_driver
 from tests.redis.test_cluster import LONG_S, PASSWORD, working
 from tests.support.cluster import Cluster
 
@@ -40,24 +40,24 @@ def cluster(redis_binary: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture(params=FORMATS, ids=lambda text: text.partition(":")[0])
-def app(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Leasehold]:
-    """An app whose user has just the rights that `leasehold check --acl` prints. All of its keys are on one node."""
+def app(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Tenure]:
+    """An app whose user has just the rights that `tenure check --acl` prints. All of its keys are on one node."""
     cluster.flush()
-    with Leasehold(cluster.url, protocol=request.param) as of_admin:
+    with Tenure(cluster.url, protocol=request.param) as of_admin:
         needed = rights_of(of_admin.engine, clustered=True).needed
     for node in cluster.nodes:
         node.command("ACL", "SETUSER", "shop", "reset", "resetchannels", "on", ">pw", *needed)
-    with Leasehold(cluster.url.replace(f":{PASSWORD}@", "shop:pw@"), protocol=request.param) as app:
+    with Tenure(cluster.url.replace(f":{PASSWORD}@", "shop:pw@"), protocol=request.param) as app:
         yield app
     assert [node for node in cluster.nodes if node.command("DBSIZE")] == [cluster.owner("{jobs}")]
 
 
-def lane_of(app: Leasehold) -> Any:
+def lane_of(app: Tenure) -> Any:
     """The options that a job of this format needs."""
     return {"lane": "user"} if app.engine.name == "queue-farm" else {}
 
 
-def test_jobs_are_leased_settled_and_steered(app: Leasehold, cluster: Cluster) -> None:
+def test_jobs_are_leased_settled_and_steered(app: Tenure, cluster: Cluster) -> None:
     queue, lane = app.queue("default"), lane_of(app)
     handles = queue.enqueue_many([b'"1"', b'"2"', b'"3"'], **lane)
     assert cluster.owner("{jobs}").command("LLEN", WAITING[app.engine.name]) == 3
@@ -84,7 +84,7 @@ def test_jobs_are_leased_settled_and_steered(app: Leasehold, cluster: Cluster) -
     assert asyncio.run(inspect_redis(app, LONG_S)).refusals() == ()
 
 
-def test_a_worker_runs_jobs_also_when_their_slot_has_moved(app: Leasehold, cluster: Cluster) -> None:
+def test_a_worker_runs_jobs_also_when_their_slot_has_moved(app: Tenure, cluster: Cluster) -> None:
     numbers = SimpleQueue[int]()
 
     @app.task(name="note")
@@ -104,7 +104,7 @@ def test_a_worker_runs_jobs_also_when_their_slot_has_moved(app: Leasehold, clust
 
 
 @pytest.mark.parametrize("app", ["redis-work-queue:{jobs}", "worqr:{jobs}"], indirect=True)
-def test_searches_go_to_the_node_of_the_prefix(app: Leasehold, cluster: Cluster) -> None:
+def test_searches_go_to_the_node_of_the_prefix(app: Tenure, cluster: Cluster) -> None:
     """What other clients leave behind is found by SCAN, which names no key."""
     node, driver = cluster.owner("{jobs}"), blocking_driver(app.settings.url)
     try:
@@ -123,9 +123,9 @@ def test_searches_go_to_the_node_of_the_prefix(app: Leasehold, cluster: Cluster)
 @pytest.mark.parametrize("protocol", ["redis-work-queue:jobs", "hworker:{}jobs", "queue-farm:jobs}", "worqr:jobs"])
 def test_a_prefix_without_a_hash_tag_is_refused(protocol: str) -> None:
     with pytest.raises(UnsupportedFeature, match=r"hash tag, got '.*jobs.*'\. Use '\{jobs\}', in all clients"):
-        Leasehold("redis+cluster://localhost/", protocol=protocol)
+        Tenure("redis+cluster://localhost/", protocol=protocol)
 
 
 def test_each_prefix_of_an_app_needs_a_hash_tag() -> None:
     with pytest.raises(UnsupportedFeature, match=r"got 'pictures'\. Use '\{pictures\}'"):
-        Leasehold("redis+cluster://localhost/", protocol=RedisWorkQueue("{jobs}", queues={"images": "pictures"}))
+        Tenure("redis+cluster://localhost/", protocol=RedisWorkQueue("{jobs}", queues={"images": "pictures"}))

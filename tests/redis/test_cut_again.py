@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.proxy import Answer, Cut, Proxy
 from tests.redis.waits import until_blocked
 from tests.support.waiting import until
@@ -65,8 +65,8 @@ def test_a_subscription_pauses(server: RedisServer) -> None:
 async def test_a_lease_that_is_waited_for_survives(server: RedisServer, patience: int, mode: str) -> None:
     with (
         Proxy(server.socket_path) as proxy,
-        Leasehold(proxy.url, namespace="cut", patience=patience) as app,
-        Leasehold(server.url, namespace="cut") as others,
+        Tenure(proxy.url, namespace="cut", patience=patience) as app,
+        Tenure(server.url, namespace="cut") as others,
     ):
 
         def enqueue() -> None:

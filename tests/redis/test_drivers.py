@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core.errors import (
+from tenure.core.errors import (
     AccessDenied,
     InvalidArgument,
     NotConfigured,
@@ -20,11 +20,11 @@ from leasehold.core.errors import (
     Unreachable,
     WrongState,
 )
-from leasehold.core.limits import HOUR
-from leasehold.core.steps import Command, Draw, Nonce, Reply, Script, Steps, WaitLost
-from leasehold.redis.attempt import FirstContact
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.limits import HOUR
+from tenure.core.steps import Command, Draw, Nonce, Reply, Script, Steps, WaitLost
+from tenure.redis.attempt import FirstContact
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, draw, invoke, record
 from tests.redis.proxy import Cut, Proxy
@@ -325,7 +325,7 @@ def test_liveness_moves_with_every_good_reply(server: RedisServer, drive: MakeDr
 def test_idle_connections_are_used_again(server: RedisServer, drive: MakeDrive) -> None:
     one = drive(server.url)
     assert len({one.run(command("CLIENT", "ID")) for _ in range(20)}) == 1
-    assert b"name=leasehold" in one.run(command("CLIENT", "INFO"))
+    assert b"name=tenure" in one.run(command("CLIENT", "INFO"))
 
 
 def test_nothing_happens_before_the_first_call_and_after_close(drive: MakeDrive, server: RedisServer) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from leasehold.client.enqueue import enqueue_durably
-from leasehold.core.errors import NotDurable, QueueFull, ReplyError, WrongState
-from leasehold.core.job import NewJob, State
-from leasehold.core.steps import Command, Draw, Durable, Invoke, Reply, Script, Steps, durably
-from leasehold.engines.native import NativeEngine
-from leasehold.testing.server import RedisServer
+from tenure.client.enqueue import enqueue_durably
+from tenure.core.errors import NotDurable, QueueFull, ReplyError, WrongState
+from tenure.core.job import NewJob, State
+from tenure.core.steps import Command, Draw, Durable, Invoke, Reply, Script, Steps, durably
+from tenure.engines.native import NativeEngine
+from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import RECORD, command, invoke, record
 from tests.redis.proxy import Cut, Proxy

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold import Leasehold, NotDurable
-from leasehold.core.errors import DuplicateJob, InvalidArgument
-from leasehold.core.job import State
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import ExitStatus, UserCode, Worker, WorkerSettings
+from tenure import NotDurable, Tenure
+from tenure.core.errors import DuplicateJob, InvalidArgument
+from tenure.core.job import State
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import ExitStatus, UserCode, Worker, WorkerSettings
 from tests.redis.watched import Pair
 
 
@@ -30,8 +30,8 @@ def pair(shared_pair: Pair) -> Pair:
     return shared_pair
 
 
-def app_of(pair: Pair, durable: int | None = None) -> Leasehold:
-    return Leasehold(pair.master.tcp_url, durable=durable)
+def app_of(pair: Pair, durable: int | None = None) -> Tenure:
+    return Tenure(pair.master.tcp_url, durable=durable)
 
 
 def double(number: int) -> int:
@@ -43,7 +43,7 @@ def test_what_an_app_enqueues_is_on_its_replica(pair: Pair) -> None:
     with app_of(pair, 1) as app:
         task = app.task(double)
         job = task.enqueue(1)
-        key = f"{{leasehold:{task.queue}}}:jobs"
+        key = f"{{tenure:{task.queue}}}:jobs"
         assert pair.replica.command("HEXISTS", key, job.id) == 1
         jobs = task.enqueue_many(task.call(number) for number in range(20))
         assert all(pair.replica.command("HEXISTS", key, one.id) == 1 for one in jobs)
@@ -98,7 +98,7 @@ async def test_a_worker_waits_for_the_ends_of_jobs_and_tells_when_too_few_have_t
     keeper = KeeperLink(pair.master.tcp_url, engine_spec_of(app.engine))
     settings = WorkerSettings([task.queue], burst=True, signals=False, durable=durable)
     worker = Worker(app.engine, driver, UserCode(app.specs()), settings, keeper=keeper)
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         assert await worker.run() is ExitStatus.OK
     await driver.close()
     assert [await job.aresult(timeout=10) for job in jobs] == [0, 2, 4]

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core.errors import NotConfigured
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.embedded import binary, instance
-from leasehold.redis.embedded import server as warden
-from leasehold.redis.embedded.instance import START_TIMEOUT_S, Embedded, open_embedded
-from leasehold.redis.sync import SyncDriver
+from tenure.core.errors import NotConfigured
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.embedded import binary, instance
+from tenure.redis.embedded import server as warden
+from tenure.redis.embedded.instance import START_TIMEOUT_S, Embedded, open_embedded
+from tenure.redis.sync import SyncDriver
 from tests.redis.operations import command
 
 Open = Callable[..., Embedded]
 
 OWNER = """
 import sys
-from leasehold.redis.embedded.instance import open_embedded
+from tenure.redis.embedded.instance import open_embedded
 held = open_embedded(sys.argv[1])
 print(held.url, flush=True)
 sys.stdin.read()
@@ -226,7 +226,7 @@ def test_the_bundled_server_is_found_when_none_is_on_path(monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", "/nowhere")
     assert binary.find_server() == bundled
     monkeypatch.setattr(binary, "bundled_server", lambda: None)
-    with pytest.raises(NotConfigured, match=r"leasehold\[embedded\]"):
+    with pytest.raises(NotConfigured, match=r"tenure\[embedded\]"):
         binary.find_server()
 
 

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from leasehold import DuplicateJob, JobHandle, Leasehold, QueueFull
-from leasehold.testing.server import RedisServer
+from tenure import DuplicateJob, JobHandle, QueueFull, Tenure
+from tenure.testing.server import RedisServer
 
 
 @pytest.fixture
-def app(server: RedisServer) -> Leasehold:
-    return Leasehold(server.url, namespace="together")
+def app(server: RedisServer) -> Tenure:
+    return Tenure(server.url, namespace="together")
 
 
 def double(number: int) -> int:
@@ -25,7 +25,7 @@ def scripts_run(server: RedisServer) -> int:
     return int(found[1]) if found else 0
 
 
-async def test_a_thousand_at_once_are_in_their_queue_in_order(app: Leasehold, server: RedisServer) -> None:
+async def test_a_thousand_at_once_are_in_their_queue_in_order(app: Tenure, server: RedisServer) -> None:
     async with app:
         task = app.task(double)
         await task.aenqueue(-1)
@@ -36,7 +36,7 @@ async def test_a_thousand_at_once_are_in_their_queue_in_order(app: Leasehold, se
         assert [id.decode() for id in ready] == [job.id for job in jobs]
 
 
-async def test_a_full_queue_takes_the_first_and_refuses_the_others(app: Leasehold) -> None:
+async def test_a_full_queue_takes_the_first_and_refuses_the_others(app: Tenure) -> None:
     async with app:
         task = app.task(double)
         await app.control.aconfigure("default", max_length=4)
@@ -45,7 +45,7 @@ async def test_a_full_queue_takes_the_first_and_refuses_the_others(app: Leasehol
         assert [answer.queue for answer in answers if isinstance(answer, QueueFull)] == ["default"] * 2
 
 
-async def test_of_two_with_the_same_id_the_second_is_a_duplicate(app: Leasehold) -> None:
+async def test_of_two_with_the_same_id_the_second_is_a_duplicate(app: Tenure) -> None:
     async with app:
         task = app.task(double)
         calls = [task.using(id=id).aenqueue(1) for id in ("a", "b", "b", "a", "c")]

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from leasehold.client.enqueue import enqueue_durably
-from leasehold.core.engine import HeartbeatReply
-from leasehold.core.errors import NotDurable
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Completed
-from leasehold.engines.native import NativeEngine
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.sync import SyncDriver
+from tenure.client.enqueue import enqueue_durably
+from tenure.core.engine import HeartbeatReply
+from tenure.core.errors import NotDurable
+from tenure.core.job import NewJob
+from tenure.core.outcome import Completed
+from tenure.engines.native import NativeEngine
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.sync import SyncDriver
 from tests.redis.watched import Watched, until
 
 pytestmark = pytest.mark.timeout(180)

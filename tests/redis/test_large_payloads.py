@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import (
+from tenure import (
     Debounce,
     FileStore,
     Hworker,
     InvalidArgument,
     Job,
     JobFailed,
-    Leasehold,
     PayloadTooLarge,
     QueueFull,
     State,
+    Tenure,
     UnsupportedFeature,
     current_job,
 )
-from leasehold.app.drain import Drained
+from tenure.app.drain import Drained
 
 LARGE = "x" * 5_000
 
@@ -36,8 +36,8 @@ def keys(store: FileStore) -> list[str]:
     return list(store.old(datetime.now(UTC) + timedelta(days=1)))
 
 
-def app_of(url: str, store: object, **options: object) -> Leasehold:
-    return Leasehold(url, namespace="large", max_payload=1_000, large=store, **options)  # type: ignore[arg-type]
+def app_of(url: str, store: object, **options: object) -> Tenure:
+    return Tenure(url, namespace="large", max_payload=1_000, large=store, **options)  # type: ignore[arg-type]
 
 
 def test_a_large_payload_travels_through_the_store_and_is_deleted_at_the_end(redis_url, store):
@@ -191,12 +191,12 @@ def test_a_job_leased_by_hand_has_its_payload(redis_url, store):
 
 
 def test_what_the_store_cannot_do_is_refused_before_anything_is_sent(redis_url, store):
-    with app_of(redis_url, store) as app, Leasehold(redis_url, namespace="large", max_payload=1_000) as without:
+    with app_of(redis_url, store) as app, Tenure(redis_url, namespace="large", max_payload=1_000) as without:
         task = app.task(name="task")(lambda text: None)
         with pytest.raises(InvalidArgument, match="cannot replace"):
             task.using(unique=Debounce(5)).enqueue(LARGE)
-        with pytest.raises(InvalidArgument, match="leasehold-payload"):
-            task.using(headers={"leasehold-payload": "x"})
+        with pytest.raises(InvalidArgument, match="tenure-payload"):
+            task.using(headers={"tenure-payload": "x"})
         with pytest.raises(PayloadTooLarge):
             without.task(name="task")(lambda text: None).enqueue(LARGE)
         task.using(id="own").enqueue(LARGE)
@@ -254,10 +254,10 @@ def test_a_name_may_be_longer_than_that_of_a_file(tmp_path):
     store.put(key, b"newer")
     assert (keys(store), store.get(key)) == ([key], b"newer")
     (tmp_path / "ab").mkdir(exist_ok=True)
-    (tmp_path / "ab" / ".leasehold-left-by-a-killed-writer").write_bytes(b"half")
+    (tmp_path / "ab" / ".tenure-left-by-a-killed-writer").write_bytes(b"half")
     (tmp_path / ".env").write_bytes(b"of another program")
     assert keys(store) == [key]
-    assert not (tmp_path / "ab" / ".leasehold-left-by-a-killed-writer").exists()
+    assert not (tmp_path / "ab" / ".tenure-left-by-a-killed-writer").exists()
     assert (tmp_path / ".env").exists()
     store.delete(key)
     store.delete(key)

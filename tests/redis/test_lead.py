@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Timing
-from leasehold.core.job import NewJob
-from leasehold.core.steps import Command, Invoke, Script, Steps
-from leasehold.core.waiting import Lead, led_by
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import UserCode, Worker, WorkerSettings
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import Timing
+from tenure.core.job import NewJob
+from tenure.core.steps import Command, Invoke, Script, Steps
+from tenure.core.waiting import Lead, led_by
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.sync import SyncDriver
+from tenure.runtime import UserCode, Worker, WorkerSettings
+from tenure.testing.server import RedisServer
 from tests.redis.waits import until_blocked
 from tests.runtime.fakes import task
 

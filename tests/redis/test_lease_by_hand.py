@@ -7,22 +7,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.engines.kit.config import MAX_LOOK
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.engines.kit.config import MAX_LOOK
+from tenure.testing.server import RedisServer
 
 MANY = MAX_LOOK + 50
 """More than one claim looks at."""
 
 
 @pytest.fixture
-def app(server: RedisServer) -> Iterator[Leasehold]:
-    with Leasehold(server.url, namespace="hand") as app:
+def app(server: RedisServer) -> Iterator[Tenure]:
+    with Tenure(server.url, namespace="hand") as app:
         yield app
 
 
 @pytest.mark.parametrize("mode", ["blocking", "async"])
-def test_the_next_job_is_found_behind_many_that_were_cancelled(app: Leasehold, mode: str) -> None:
+def test_the_next_job_is_found_behind_many_that_were_cancelled(app: Tenure, mode: str) -> None:
     queue = app.queue("q")
     waiting = queue.enqueue_many(b"x" for _ in range(MANY))
     last = queue.enqueue(b"last")

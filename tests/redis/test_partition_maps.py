@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.core.errors import ReplyError, Unreachable
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed
-from leasehold.core.partitions import PartitionMap, home_of, place_of
-from leasehold.core.shape import Shape
-from leasehold.core.waiting import Lead, Wake
-from leasehold.engines.kit.scripts import load
-from leasehold.engines.native.keys import encoded
-from leasehold.engines.native.scripts import WORDS
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import ReplyError, Unreachable
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed
+from tenure.core.partitions import PartitionMap, home_of, place_of
+from tenure.core.shape import Shape
+from tenure.core.waiting import Lead, Wake
+from tenure.engines.kit.scripts import load
+from tenure.engines.native.keys import encoded
+from tenure.engines.native.scripts import WORDS
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.repartition import map_of, other, parted
 from tests.support.engines import NATIVE
 from tests.support.native import audit
@@ -109,7 +109,7 @@ def test_of_two_changes_at_one_time_one_wins(world: World) -> None:
 
 @pytest.mark.parametrize("key", ["plain", "lane ü", "100% a/b:c"])
 def test_lua_and_python_agree_where_a_job_belongs(world: World, key: str) -> None:
-    script = load("leasehold.engines.native", WORDS, ["move"])["move"].text
+    script = load("tenure.engines.native", WORDS, ["move"])["move"].text
     head = script[: script.index("local move, only")]
     text = head + "local found = {}; for n = 1, #ARGV do found[n] = homes.of(ARGV[n], '') end; return found"
     for number in (1, 2, 7, 256):

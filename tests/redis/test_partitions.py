@@ -10,16 +10,16 @@ from itertools import pairwise
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
-from leasehold.core.job import NewJob, Refused, State, WorkerView
-from leasehold.core.outcome import Failed, Retried
-from leasehold.core.partitions import home_of, place_of
-from leasehold.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.partitions.turns import Turns
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
+from tenure.core.job import NewJob, Refused, State, WorkerView
+from tenure.core.outcome import Failed, Retried
+from tenure.core.partitions import home_of, place_of
+from tenure.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.turns import Turns
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.engines import NATIVE
 from tests.support.stepping import without
 from tests.support.world import BOOM, World
@@ -323,7 +323,7 @@ def test_few_claims_find_nothing_while_there_is_work(world: World) -> None:
 
 
 def test_an_app_declares_its_partitions(redis_url: str) -> None:
-    with Leasehold(redis_url, namespace="parted") as app:
+    with Tenure(redis_url, namespace="parted") as app:
         app.queue_options("orders", partitions=3)
 
         @app.task(name="pack", queue="orders")
@@ -339,7 +339,7 @@ def test_an_app_declares_its_partitions(redis_url: str) -> None:
 
 
 def test_other_formats_have_no_partitions() -> None:
-    with Leasehold("redis://127.0.0.1:1", protocol="hworker:jobs") as app, pytest.raises(UnsupportedFeature):
+    with Tenure("redis://127.0.0.1:1", protocol="hworker:jobs") as app, pytest.raises(UnsupportedFeature):
         app.queue_options("default", partitions=2)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core.errors import Unreachable, WrongState
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.pipeline import MAX_PIPELINED
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import Unreachable, WrongState
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.pipeline import MAX_PIPELINED
+from tenure.testing.server import RedisServer
 from tests.redis.operations import command, record
 from tests.redis.proxy import Cut, Proxy
 

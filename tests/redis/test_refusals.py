@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, WrongState
-from leasehold.core.job import ErrorInfo, Lease, NewJob, State
-from leasehold.core.outcome import Completed, Retried
-from leasehold.core.steps import Steps, WaitLost
-from leasehold.core.waiting import calls_of
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.replies import ACTIONS, Action, Redirected
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import AccessDenied, QueueFull, ReplyError, TenureError, WrongState
+from tenure.core.job import ErrorInfo, Lease, NewJob, State
+from tenure.core.outcome import Completed, Retried
+from tenure.core.steps import Steps, WaitLost
+from tenure.core.waiting import calls_of
+from tenure.engines.native import NativeEngine
+from tenure.redis.replies import ACTIONS, Action, Redirected
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command
 from tests.redis.proxy import Answer, Proxy
@@ -116,7 +116,7 @@ def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive:
         try:
             one.run(scene.operation(operation))
             failure: Exception | None = None
-        except (LeaseholdError, WaitLost) as error:
+        except (TenureError, WaitLost) as error:
             failure = error
         assert not proxy.answers, f"{name} did not hit"
         if operation == "wait" and action in (Action.RESEND, Action.RECONNECT):
@@ -141,7 +141,7 @@ def test_a_subscription_gets_over_it_or_says_so(server: RedisServer, proxy: Prox
             server.command("PUBLISH", "news", "hello")
             assert messages.get(10) == b"hello"
     else:
-        with pytest.raises(LeaseholdError), driver.subscribe("news"):
+        with pytest.raises(TenureError), driver.subscribe("news"):
             pass
     assert not proxy.answers
     driver.close()

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold import Every, Leasehold
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from leasehold.core.job import NewJob, Repartition, State
-from leasehold.core.outcome import Completed, Failed
-from leasehold.core.partitions import PartitionMap, home_of, place_of
-from leasehold.core.shape import Conflict, LaneFailure, LaneState, QueueSettings, Until
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure import Every, Tenure
+from tenure.core.errors import InvalidArgument, UnsupportedFeature
+from tenure.core.job import NewJob, Repartition, State
+from tenure.core.outcome import Completed, Failed
+from tenure.core.partitions import PartitionMap, home_of, place_of
+from tenure.core.shape import Conflict, LaneFailure, LaneState, QueueSettings, Until
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.repartition import CHANGES, Change, map_of, other, run_all
 from tests.support.engines import NATIVE
 from tests.support.native import audit
@@ -294,7 +294,7 @@ def test_a_job_that_follows_another_one_with_its_key_is_found_too(world: World) 
 
 
 def test_a_schedule_with_a_lane_keeps_its_queue_in_one_partition(world: World) -> None:
-    with Leasehold(world.server.url, namespace=NAMESPACE) as app:
+    with Tenure(world.server.url, namespace=NAMESPACE) as app:
         app.task(name="t", queue="q")(noop)
         app.schedules.add("daily", app.tasks["t"].using(lane="lane").call(), Every(hours=1))
         with pytest.raises(InvalidArgument, match="'daily'"):
@@ -322,7 +322,7 @@ def test_the_first_number_of_an_unused_queue_needs_no_change(world: World) -> No
     world.run(one.engine.repartition("q", 4))
     assert map_of(one) == PartitionMap(4, 1)
     world.run(one.engine.repartition("q", 4))
-    with Leasehold(world.server.url) as app, pytest.raises(InvalidArgument, match="256"):
+    with Tenure(world.server.url) as app, pytest.raises(InvalidArgument, match="256"):
         app.control.configure("q", partitions=257)
 
 

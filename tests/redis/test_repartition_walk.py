@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Completed, Failed, Outcome, Retried
-from leasehold.core.partitions import place_of
-from leasehold.core.shape import CancelAnswer, Until
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Completed, Failed, Outcome, Retried
+from tenure.core.partitions import place_of
+from tenure.core.shape import CancelAnswer, Until
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.engines import NATIVE
 from tests.support.native import audit
 from tests.support.stepping import stop_after
 from tests.support.world import BOOM, NAMESPACE, World
 
 STEPS = 250
-SEEDS = range(int(os.environ.get("LEASEHOLD_WALKS", "6")))
+SEEDS = range(int(os.environ.get("TENURE_WALKS", "6")))
 NUMBERS = (1, 2, 3, 5, 8)
 NAMES = [f"n{n}" for n in range(6)]
 DAY_MS = 86_400_000

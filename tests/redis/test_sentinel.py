@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from leasehold.core.errors import AccessDenied, Unreachable
-from leasehold.core.steps import WaitLost
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import AccessDenied, Unreachable
+from tenure.core.steps import WaitLost
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, record
 from tests.redis.waits import until_blocked
@@ -43,7 +43,7 @@ def watched(shared: Watched) -> Watched:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "leasehold.redis"]
+    return [record.getMessage() for record in caplog.records if record.name == "tenure.redis"]
 
 
 def test_the_master_is_found_by_both_drivers(watched: Watched, drive: MakeDrive) -> None:
@@ -159,7 +159,7 @@ async def _follow(
     await driver.run(record())
     blocking.run(record())
     loop = asyncio.get_running_loop()
-    with caplog.at_level(logging.INFO, "leasehold.redis"), ThreadPoolExecutor(2) as pool:
+    with caplog.at_level(logging.INFO, "tenure.redis"), ThreadPoolExecutor(2) as pool:
         async with driver.subscribe("news") as messages:
             with blocking.subscribe("news") as others:
                 waiting = asyncio.create_task(_pop(waits))

@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.errors import Unreachable
-from leasehold.core.steps import Command, Invoke, WaitLost
-from leasehold.redis import wire
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.subscription import PING_MS
-from leasehold.redis.sync import SyncDriver
-from leasehold.redis.wire import BLOCK_LATE_MS, SLOW_BYTES_PER_S
-from leasehold.testing.server import RedisServer
+from tenure.core import limits
+from tenure.core.errors import Unreachable
+from tenure.core.steps import Command, Invoke, WaitLost
+from tenure.redis import wire
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.subscription import PING_MS
+from tenure.redis.sync import SyncDriver
+from tenure.redis.wire import BLOCK_LATE_MS, SLOW_BYTES_PER_S
+from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import RECORD, command, record
 from tests.redis.proxy import Proxy
@@ -101,7 +101,7 @@ def _publish_when_heard(server: RedisServer, subscribers: int) -> None:
 def test_while_nothing_passes_it_is_unreachable_and_after_that_all_is_well(
     server: RedisServer, drive: MakeDrive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Proxy(server.socket_path) as proxy, caplog.at_level(logging.INFO, "leasehold.redis"):
+    with Proxy(server.socket_path) as proxy, caplog.at_level(logging.INFO, "tenure.redis"):
         options = {"patience_ms": 600, "reply_timeout_ms": 200, "connect_timeout_ms": 200}
         one = drive(proxy.url.replace("unix://", "unix://default:s3cr%40t@"), **options)
         server.command("ACL", "SETUSER", "default", ">s3cr@t")
@@ -114,7 +114,7 @@ def test_while_nothing_passes_it_is_unreachable_and_after_that_all_is_well(
                     one.run(record())
             proxy.hole_new = False
             assert one.run(record())[1] == 2
-            told = [entry.getMessage() for entry in caplog.records if entry.name == "leasehold.redis"]
+            told = [entry.getMessage() for entry in caplog.records if entry.name == "tenure.redis"]
             one.run(record())
         finally:
             server.command("ACL", "SETUSER", "default", "nopass")

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from leasehold.core.errors import Unreachable
-from leasehold.core.steps import Nonce
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import Unreachable
+from tenure.core.steps import Nonce
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.operations import command, draw, record
 from tests.redis.waits import until_blocked
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core.errors import AccessDenied, NotConfigured, Unreachable
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer, _free_port
+from tenure.core.errors import AccessDenied, NotConfigured, Unreachable
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer, _free_port
 from tests.redis.certificates import OPENSSL, Authority, has_tls
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, record

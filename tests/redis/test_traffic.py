@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.redis.link import pack
+from tenure.redis.link import pack
 
 
 def test_numbers_are_written_like_text():
@@ -21,6 +21,6 @@ def test_hiredis_never_sees_a_number(monkeypatch: pytest.MonkeyPatch):
         seen.extend(args)
         return b""
 
-    monkeypatch.setattr("leasehold.redis.link.hiredis.pack_command", pack_command)
+    monkeypatch.setattr("tenure.redis.link.hiredis.pack_command", pack_command)
     pack(("SET", b"k", 12, 0.5))
     assert {type(arg) for arg in seen} == {str, bytes}

@@ -1,4 +1,4 @@
-"""`leasehold migrate --to-url`: from one server to a cluster, by the command."""
+"""`tenure migrate --to-url`: from one server to a cluster, by the command."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold, Limit
-from leasehold.core.job import State
-from leasehold.core.shape import LaneState
-from leasehold.testing.server import RedisServer
+from tenure import Limit, Tenure
+from tenure.core.job import State
+from tenure.core.shape import LaneState
+from tenure.testing.server import RedisServer
 from tests.support.cluster import Cluster
 from tests.support.command import call
 
@@ -26,9 +26,9 @@ def cluster(redis_binary: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def apps(server: RedisServer, cluster: Cluster) -> Iterator[tuple[Leasehold, Leasehold]]:
+def apps(server: RedisServer, cluster: Cluster) -> Iterator[tuple[Tenure, Tenure]]:
     cluster.flush()
-    with Leasehold(server.url) as old, Leasehold(cluster.url) as new:
+    with Tenure(server.url) as old, Tenure(cluster.url) as new:
         yield old, new
 
 
@@ -36,7 +36,7 @@ def _nothing(n: int) -> None: ...
 
 
 def test_queues_move_from_one_server_to_a_cluster(
-    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+    apps: tuple[Tenure, Tenure], server: RedisServer, cluster: Cluster, tmp_path: Path
 ) -> None:
     old, new = apps
     queues = sorted(cluster.queue_on(node) for node in cluster.nodes)
@@ -59,7 +59,7 @@ def test_queues_move_from_one_server_to_a_cluster(
 
 
 def test_it_waits_for_held_jobs_as_long_as_it_is_asked_to(
-    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+    apps: tuple[Tenure, Tenure], server: RedisServer, cluster: Cluster, tmp_path: Path
 ) -> None:
     old, new = apps
     old.queue("q").enqueue("a")
@@ -76,7 +76,7 @@ def test_it_waits_for_held_jobs_as_long_as_it_is_asked_to(
 
 
 def test_what_it_cannot_do_is_refused_before_anything_moves(
-    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+    apps: tuple[Tenure, Tenure], server: RedisServer, cluster: Cluster, tmp_path: Path
 ) -> None:
     old, _ = apps
     old.queue("q").enqueue("a")
@@ -91,11 +91,11 @@ def test_what_it_cannot_do_is_refused_before_anything_moves(
 
 
 def test_a_queue_with_partitions_is_refused(
-    apps: tuple[Leasehold, Leasehold], server: RedisServer, cluster: Cluster, tmp_path: Path
+    apps: tuple[Tenure, Tenure], server: RedisServer, cluster: Cluster, tmp_path: Path
 ) -> None:
     old, _ = apps
     old.queue("p").enqueue("a")
-    with Leasehold(cluster.url) as split:
+    with Tenure(cluster.url) as split:
         split.queue_options("p", partitions=4)
         split.queue("p").enqueue("b")
         words = ["migrate", "p", "--to-url", cluster.url, "--url", server.url, "--yes"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.support.waiting import until
 
 

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from leasehold.core.errors import RedisError, ReplyError
-from leasehold.core.steps import Arg, Reply
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.death_signal import dies_with_parent
-from leasehold.testing.server import RedisServer, _free_port
+from tenure.core.errors import RedisError, ReplyError
+from tenure.core.steps import Arg, Reply
+from tenure.redis.sync import SyncDriver
+from tenure.testing.death_signal import dies_with_parent
+from tenure.testing.server import RedisServer, _free_port
 from tests.redis.operations import command
 
 SERVICE = "shop"

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from leasehold.core.backoff import Backoff
-from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, HeartbeatReply
-from leasehold.core.job import Lease, LeaseRef
-from leasehold.core.task import TaskSpec
-from leasehold.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
-from leasehold.runtime.ports import Env, WorkerLimits
+from tenure.core.backoff import Backoff
+from tenure.core.clock import lease_clock
+from tenure.core.engine import CancelAsked, HeartbeatReply
+from tenure.core.job import Lease, LeaseRef
+from tenure.core.task import TaskSpec
+from tenure.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
+from tenure.runtime.ports import Env, WorkerLimits
 from tests.support.fakes import FakeEngine, Settled
 
 

@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from leasehold.core.backoff import Backoff
-from leasehold.core.signals import Fail, JobCancelled, Retry
-from leasehold.core.task import RunIn, TaskSpec
-from leasehold.runtime import current_job
-from leasehold.runtime.isolation.channel import WorkerChannel
-from leasehold.runtime.isolation.main import ignore_signals, serve
-from leasehold.runtime.jobs.job import Job
+from tenure.core.backoff import Backoff
+from tenure.core.signals import Fail, JobCancelled, Retry
+from tenure.core.task import RunIn, TaskSpec
+from tenure.runtime import current_job
+from tenure.runtime.isolation.channel import WorkerChannel
+from tenure.runtime.isolation.main import ignore_signals, serve
+from tenure.runtime.jobs.job import Job
 
 MEGABYTE = 1024 * 1024
 

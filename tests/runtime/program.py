@@ -16,14 +16,14 @@ import sys
 import time
 from typing import Any
 
-from leasehold.core.engine import Timing
-from leasehold.core.task import BatchRule, TaskSpec
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import ExitStatus, Job, UserCode, Worker, WorkerSettings, current_job
+from tenure.core.engine import Timing
+from tenure.core.task import BatchRule, TaskSpec
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import ExitStatus, Job, UserCode, Worker, WorkerSettings, current_job
 
 GATHER_MS = 3_000
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import CancelAsked
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.signals import Retry
-from leasehold.core.task import BatchRule, TaskSpec
-from leasehold.runtime import ExitStatus, Job
+from tenure.core import limits
+from tenure.core.engine import CancelAsked
+from tenure.core.errors import InvalidArgument
+from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
+from tenure.core.shape import Shape
+from tenure.core.signals import Retry
+from tenure.core.task import BatchRule, TaskSpec
+from tenure.runtime import ExitStatus, Job
 from tests.runtime.fakes import Rig, task
 
 

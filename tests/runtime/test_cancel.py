@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import CancelAsked, Feature
-from leasehold.core.errors import AccessDenied, Unreachable
-from leasehold.core.outcome import Cancelled, Completed
-from leasehold.core.signals import Fail, JobCancelled, Retry
-from leasehold.core.task import BatchRule
-from leasehold.runtime import ExitStatus, Job, current_job
+from tenure.core.engine import CancelAsked, Feature
+from tenure.core.errors import AccessDenied, Unreachable
+from tenure.core.outcome import Cancelled, Completed
+from tenure.core.signals import Fail, JobCancelled, Retry
+from tenure.core.task import BatchRule
+from tenure.runtime import ExitStatus, Job, current_job
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 
@@ -260,7 +260,7 @@ async def test_a_user_who_may_not_subscribe_is_told_of_once_and_the_beats_do_it(
     gate = Gate()
     rig = Rig(gated(gate), engine=listening())
     rig.driver.fault = fault
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         async with rig:
             await refused.wait()
             rig.engine.add("a")

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, HeartbeatReply
-from leasehold.core.job import NewJob
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import UserCode, Worker, WorkerSettings
-from leasehold.testing.server import RedisServer
+from tenure.core import limits
+from tenure.core.engine import Feature, HeartbeatReply
+from tenure.core.job import NewJob
+from tenure.core.shape import PLAIN, Shape
+from tenure.engines.native import NativeEngine
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import UserCode, Worker, WorkerSettings
+from tenure.testing.server import RedisServer
 from tests.faults.harness.clock import Clock, compiler
 from tests.runtime.fakes import Gate, gated
 

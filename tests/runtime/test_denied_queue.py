@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import AccessDenied
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import ExitStatus
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import AccessDenied
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import ExitStatus
+from tenure.testing.server import RedisServer
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.runtime.test_native import place
 from tests.support.fakes import FakeEngine
@@ -53,7 +53,7 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
 
     def told(*names: str) -> dict[str, int]:
         lines = [
-            " ".join(record.getMessage().split()[:2]) for record in caplog.records if record.name == "leasehold.worker"
+            " ".join(record.getMessage().split()[:2]) for record in caplog.records if record.name == "tenure.worker"
         ]
         return {name: lines.count(name) for name in names}
 
@@ -62,7 +62,7 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
             await seen.run(here.engine.job("a", "a"))
 
     specs: list[Any] = [gated(gate, queue="a", name="slow"), task(lambda: None, queue="b")]
-    with caplog.at_level(logging.INFO, "leasehold.worker"):
+    with caplog.at_level(logging.INFO, "tenure.worker"):
         async with place(url, *specs, queues=["a", "b"]) as here:
             await seen.run(here.engine.enqueue([NewJob("a", "a", b"", "slow")]))
             await gate.begun.get()

@@ -19,24 +19,24 @@ from typing import Any, Final
 
 import pytest
 
-from leasehold.app.preflight import inspect_server
-from leasehold.core import events
-from leasehold.core.clock import lease_clock
-from leasehold.core.engine import Timing
-from leasehold.core.errors import AccessDenied, ReplyError, WrongState
-from leasehold.core.job import NewJob, State
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.engines.native.scripts import SCRIPTS
-from leasehold.processes.link import KeeperLink
-from leasehold.processes.messages import Orders, encode
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.redis.replies import action_for
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import ExitStatus, UserCode, Worker, WorkerSettings, current_job
-from leasehold.runtime.ports import Env
-from leasehold.testing.server import RedisServer
+from tenure.app.preflight import inspect_server
+from tenure.core import events
+from tenure.core.clock import lease_clock
+from tenure.core.engine import Timing
+from tenure.core.errors import AccessDenied, ReplyError, WrongState
+from tenure.core.job import NewJob, State
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.scripts import SCRIPTS
+from tenure.processes.link import KeeperLink
+from tenure.processes.messages import Orders, encode
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.replies import action_for
+from tenure.redis.sync import SyncDriver
+from tenure.runtime import ExitStatus, UserCode, Worker, WorkerSettings, current_job
+from tenure.runtime.ports import Env
+from tenure.testing.server import RedisServer
 from tests.redis.proxy import Proxy
 from tests.runtime.fakes import FakeKeeper, task
 from tests.support.replies import ERROR_REPLIES
@@ -246,7 +246,7 @@ def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 keeper = subprocess.Popen(
-                    [sys.executable, "-m", "leasehold.processes.keeper"], stdin=theirs.fileno(), stderr=subprocess.PIPE
+                    [sys.executable, "-m", "tenure.processes.keeper"], stdin=theirs.fileno(), stderr=subprocess.PIPE
                 )
                 ours.sendall(encode(orders))
             until(_either(lambda: proxy.refused >= 2, keeper))

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events
-from leasehold.core.errors import Unreachable
-from leasehold.core.events import EVENTS, Event, Listener
-from leasehold.core.job import ErrorInfo, JobView, State
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import Shape
-from leasehold.core.signals import Fail, Retry
-from leasehold.core.task import TaskSpec
-from leasehold.runtime import ExitStatus, Job, current_job
+from tenure.core import events
+from tenure.core.errors import Unreachable
+from tenure.core.events import EVENTS, Event, Listener
+from tenure.core.job import ErrorInfo, JobView, State
+from tenure.core.outcome import Completed
+from tenure.core.shape import Shape
+from tenure.core.signals import Fail, Retry
+from tenure.core.task import TaskSpec
+from tenure.runtime import ExitStatus, Job, current_job
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 
@@ -389,7 +389,7 @@ async def test_a_job_that_crashed_once_too_often_is_told_of_as_broken(spoilt, ca
     """By whoever maintains the queue next: those that ran it are dead. Also beside a queue that Redis refuses."""
     view = JobView("poison", "q", State.BROKEN, "t", failures=1, crashes=5, shape=Shape(lane="A"))
     heard = Heard(events.Broken)
-    with caplog.at_level(logging.WARNING, logger="leasehold.worker"):
+    with caplog.at_level(logging.WARNING, logger="tenure.worker"):
         engine = FakeEngine()
         engine.poisoned, engine.spoilt = [view], spoilt
         async with Rig(lambda: None, engine=engine, listeners=[heard.listener], queues=["a", "q", "z"]):

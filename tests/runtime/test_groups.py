@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.engines.native import NativeEngine
-from leasehold.processes.link import KeeperLink
-from leasehold.processes.messages import Holdings, Orders
-from leasehold.processes.system import group_of
-from leasehold.protocols.registry import engine_spec_of
+from tenure.engines.native import NativeEngine
+from tenure.processes.link import KeeperLink
+from tenure.processes.messages import Holdings, Orders
+from tenure.processes.system import group_of
+from tenure.protocols.registry import engine_spec_of
 from tests.runtime.fakes import Rig
 from tests.runtime.test_processes import Said, first, gone, launch_of, rig
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Timing
-from leasehold.runtime import ExitStatus, KeeperGone
-from leasehold.runtime.heartbeat import KEEPER_DEATHS, START_S, Heartbeat
-from leasehold.runtime.jobs.beats import Kept
-from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.ports import Env
+from tenure.core.engine import Timing
+from tenure.runtime import ExitStatus, KeeperGone
+from tenure.runtime.heartbeat import KEEPER_DEATHS, START_S, Heartbeat
+from tenure.runtime.jobs.beats import Kept
+from tenure.runtime.jobs.table import Inflight
+from tenure.runtime.ports import Env
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated
 from tests.support.fakes import FakeEngine
 

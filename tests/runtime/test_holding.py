@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.core.job import NewJob
-from leasehold.core.shape import Shape
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.job import NewJob
+from tenure.core.shape import Shape
+from tenure.engines.native import NativeEngine
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.redis.proxy import Proxy
 from tests.support import processes
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.runtime.fakes import task
 from tests.runtime.test_native import place
 

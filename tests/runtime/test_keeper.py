@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, HeartbeatReply, Timing
-from leasehold.core.job import Lease, LeaseRef, NewJob, State
-from leasehold.core.outcome import Completed
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.link import KeeperLink
-from leasehold.processes.system import is_stopped
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import KeeperGone
-from leasehold.runtime.forks import CLONE_STATUS
+from tenure.core.clock import lease_clock
+from tenure.core.engine import CancelAsked, HeartbeatReply, Timing
+from tenure.core.job import Lease, LeaseRef, NewJob, State
+from tenure.core.outcome import Completed
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.processes.link import KeeperLink
+from tenure.processes.system import is_stopped
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.sync import SyncDriver
+from tenure.runtime import KeeperGone
+from tenure.runtime.forks import CLONE_STATUS
 from tests.support import processes
 from tests.support.waiting import until
 

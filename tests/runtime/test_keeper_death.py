@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.job import NewJob, State
-from leasehold.engines.kit.config import MAX_CRASHES
-from leasehold.engines.native import NativeEngine
-from leasehold.processes.keeper import RELEASE_MS
-from leasehold.redis.sync import SyncDriver
+from tenure.core import limits
+from tenure.core.job import NewJob, State
+from tenure.engines.kit.config import MAX_CRASHES
+from tenure.engines.native import NativeEngine
+from tenure.processes.keeper import RELEASE_MS
+from tenure.redis.sync import SyncDriver
 from tests.runtime.test_keeper import WorkerProcess
 from tests.support.waiting import until
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leasehold.core.engine import HeartbeatReply
-from leasehold.core.outcome import Completed, Retried, Unroutable
-from leasehold.runtime.ports import ROUND_MOST
+from tenure.core.engine import HeartbeatReply
+from tenure.core.outcome import Completed, Retried, Unroutable
+from tenure.runtime.ports import ROUND_MOST
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Completed, Released
-from leasehold.core.steps import Command, Steps
-from leasehold.core.waiting import Lead, Wake
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime.ports import Env
-from leasehold.runtime.waiting import WorkWaiter
-from leasehold.testing.server import RedisServer
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Completed, Released
+from tenure.core.steps import Command, Steps
+from tenure.core.waiting import Lead, Wake
+from tenure.engines.native import NativeEngine
+from tenure.redis.sync import SyncDriver
+from tenure.runtime.ports import Env
+from tenure.runtime.waiting import WorkWaiter
+from tenure.testing.server import RedisServer
 from tests.redis.waits import until_blocked
 from tests.runtime.fakes import Gate, gated
 from tests.runtime.test_keeper import WorkerProcess, add

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from leasehold.core.job import State
-from leasehold.core.rates import LimitRule
-from leasehold.core.signals import RateLimited
-from leasehold.core.task import BatchRule
-from leasehold.runtime import Job, current_job
+from tenure.core.job import State
+from tenure.core.rates import LimitRule
+from tenure.core.signals import RateLimited
+from tenure.core.task import BatchRule
+from tenure.runtime import Job, current_job
 from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_native import Place, place
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events
-from leasehold.core.engine import Feature
-from leasehold.core.outcome import Completed, Crashed
-from leasehold.core.signals import Fail
-from leasehold.runtime import ExitStatus, Worker
-from leasehold.runtime.loops import LOOP_FAILURES
+from tenure.core import events
+from tenure.core.engine import Feature
+from tenure.core.outcome import Completed, Crashed
+from tenure.core.signals import Fail
+from tenure.runtime import ExitStatus, Worker
+from tenure.runtime.loops import LOOP_FAILURES
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 
@@ -93,13 +93,13 @@ async def test_a_loop_that_goes_on_raising_ends_the_worker_with_an_error(loop, f
         rig.engine.add("a")
         assert await rig.ended() is ExitStatus.FAILED
     assert rig.raised == LOOP_FAILURES
-    assert f"worker_failed loop=leasehold-{loop}" in caplog.text
+    assert f"worker_failed loop=tenure-{loop}" in caplog.text
 
 
 async def test_these_are_all_loops_there_are():
     async with Heavy("none", lambda: RuntimeError(), times=0) as rig:
         await rig.engine.until(lambda: "wait" in rig.engine.calls)
-        loops = {task.get_name().removeprefix("leasehold-") for task in rig.worker._loops}
+        loops = {task.get_name().removeprefix("tenure-") for task in rig.worker._loops}
     assert loops == {*SUPERVISED, "heart"}
 
 
@@ -113,7 +113,7 @@ async def test_the_heart_that_raises_ends_the_worker_with_an_error(fault, caplog
     keeper.report = report  # type: ignore[method-assign]
     async with Rig(lambda: None, keeper=keeper) as rig:
         assert await rig.ended() is ExitStatus.FAILED
-    assert "worker_failed loop=leasehold-heart" in caplog.text
+    assert "worker_failed loop=tenure-heart" in caplog.text
 
 
 async def test_a_loop_that_ends_by_itself_is_an_error_too(caplog):

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from leasehold.core.errors import AccessDenied
-from leasehold.core.steps import WaitLost
-from leasehold.runtime import waiting
-from leasehold.runtime.loops import MonitoredDriver
-from leasehold.runtime.ports import Env
+from tenure.core.errors import AccessDenied
+from tenure.core.steps import WaitLost
+from tenure.runtime import waiting
+from tenure.runtime.loops import MonitoredDriver
+from tenure.runtime.ports import Env
 from tests.runtime.fakes import FakeDriver, Rig
 from tests.support.fakes import FakeEngine
 
@@ -28,7 +28,7 @@ async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, 
             if broken:
                 raise error
 
-    with caplog.at_level(logging.DEBUG, "leasehold.worker"):
+    with caplog.at_level(logging.DEBUG, "tenure.worker"):
         async with Rig(lambda: None) as rig:
             rig.driver.fault = fault
             await rig.engine.until(lambda: waits > waiting.LOST_LOGGED + 1)

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.app.run import WorkerOptions, run_worker
-from leasehold.core.engine import Alone
-from leasehold.runtime.machine import Machine
-from leasehold.runtime.ports import Env
+from tenure import Tenure
+from tenure.app.run import WorkerOptions, run_worker
+from tenure.core.engine import Alone
+from tenure.runtime.machine import Machine
+from tenure.runtime.ports import Env
 from tests.runtime.fakes import Gate, Rig, gated
 
 HOLDS = """
 import os, sys, time
 from pathlib import Path
-from leasehold.runtime.machine import Machine
+from tenure.runtime.machine import Machine
 machine = Machine(Path(sys.argv[1]))
 assert machine.want(600)
 if os.fork() == 0:
@@ -147,7 +147,7 @@ def test_a_worker_that_ended_in_a_program_leaves_the_machine_to_others(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with Leasehold(redis_url) as app:
+    with Tenure(redis_url) as app:
 
         @app.task(name="ping")
         async def ping() -> None: ...

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.outcome import Cancelled, Completed, Failed, Retried
-from leasehold.core.task import BatchRule, RunIn
-from leasehold.runtime import ExitStatus, Job, current_job
-from leasehold.runtime.handlers.middleware import Layers
+from tenure.core.outcome import Cancelled, Completed, Failed, Retried
+from tenure.core.task import BatchRule, RunIn
+from tenure.runtime import ExitStatus, Job, current_job
+from tenure.runtime.handlers.middleware import Layers
 from tests.runtime.fakes import Gate, Rig, gated, task
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -320,7 +320,7 @@ async def test_in_the_process_of_a_job_layers_are_around_its_handler():
     spec = task(handler, name=None, decode=None, run_in=RunIn.PROCESS)
     around = Layers([thread_layer("thread", log), layer("loop", log)]).around(spec)
     assert around.is_async
-    from leasehold.runtime.jobs.job import enter
+    from tenure.runtime.jobs.job import enter
 
     class OneJob:
         id = "a"

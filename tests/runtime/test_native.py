@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Timing
-from leasehold.core.job import JobView, NewJob, State
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command
-from leasehold.core.task import BatchRule, TaskSpec
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import Job, UserCode, Worker, WorkerSettings, current_job
+from tenure.core.engine import Timing
+from tenure.core.job import JobView, NewJob, State
+from tenure.core.shape import Shape
+from tenure.core.steps import Command
+from tenure.core.task import BatchRule, TaskSpec
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import Job, UserCode, Worker, WorkerSettings, current_job
 from tests.runtime.fakes import Gate, gated, task
 
 

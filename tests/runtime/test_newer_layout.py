@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.job import NewJob, State
-from leasehold.redis.aio import AsyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.job import NewJob, State
+from tenure.redis.aio import AsyncDriver
+from tenure.testing.server import RedisServer
 from tests.runtime.fakes import task
 from tests.runtime.test_native import place
 
@@ -23,7 +23,7 @@ async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog:
         return view.state if view is not None else None
 
     specs: list[Any] = [task(lambda: None, queue="q")]
-    with caplog.at_level(logging.INFO, "leasehold.worker"):
+    with caplog.at_level(logging.INFO, "tenure.worker"):
         private_server.command("HSET", meta, "layout", 99)
         async with place(private_server.url, *specs, queues=["q"]) as here:
             await seen.run(here.engine.enqueue([NewJob("q", "a", b"", "t")]))
@@ -43,7 +43,7 @@ async def test_it_is_not_said_to_be_back_by_claims_that_other_queues_filled(
 ) -> None:
     seen = AsyncDriver(private_server.url)
     specs: list[Any] = [task(lambda: None, queue="q"), task(lambda: None, queue="p", name="other")]
-    with caplog.at_level(logging.INFO, "leasehold.worker"):
+    with caplog.at_level(logging.INFO, "tenure.worker"):
         private_server.command("HSET", "{lh:q}:meta", "layout", 99)
         async with place(private_server.url, *specs, queues=["p", "q"], concurrency=1) as here:
             await seen.run(here.engine.enqueue([NewJob("p", f"n{n}", b"", "other") for n in range(300)]))

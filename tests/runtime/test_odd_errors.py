@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events
-from leasehold.core.outcome import Completed, Failed
-from leasehold.core.signals import JobCancelled, Retry
-from leasehold.core.task import BatchRule
-from leasehold.runtime import ExitStatus
+from tenure.core import events
+from tenure.core.outcome import Completed, Failed
+from tenure.core.signals import JobCancelled, Retry
+from tenure.core.task import BatchRule
+from tenure.runtime import ExitStatus
 from tests.runtime.fakes import Rig, task
 
 

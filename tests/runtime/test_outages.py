@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from leasehold.core import events, limits
-from leasehold.testing.server import RedisServer
+from tenure.core import events, limits
+from tenure.testing.server import RedisServer
 from tests.runtime.fakes import task
 from tests.runtime.test_events import Heard
 from tests.runtime.test_native import place

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import Unreachable
-from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.task import BatchRule
-from leasehold.runtime import ExitStatus, current_job
-from leasehold.runtime.handlers.blocked import BLOCKED_S, LOOK_S
+from tenure.core.errors import Unreachable
+from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
+from tenure.core.shape import Shape
+from tenure.core.task import BatchRule
+from tenure.runtime import ExitStatus, current_job
+from tenure.runtime.handlers.blocked import BLOCKED_S, LOOK_S
 from tests.runtime import fakes
 from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_cancel import ask

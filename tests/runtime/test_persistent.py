@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from leasehold.core.backoff import Backoff
-from leasehold.core.clock import lease_clock
-from leasehold.core.engine import CancelAsked, Timing
-from leasehold.core.outcome import Cancelled, Completed, Failed, Released, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.signals import Fail
-from leasehold.runtime import ExitStatus, current_job
+from tenure.core.backoff import Backoff
+from tenure.core.clock import lease_clock
+from tenure.core.engine import CancelAsked, Timing
+from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
+from tenure.core.shape import Shape
+from tenure.core.signals import Fail
+from tenure.runtime import ExitStatus, current_job
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 

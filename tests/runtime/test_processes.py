@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.backoff import Backoff
-from leasehold.core.engine import CancelAsked
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Shape
-from leasehold.core.task import RunIn
-from leasehold.runtime import ExitStatus
-from leasehold.runtime.isolation.child import Launch, ProcessLimits
+from tenure.core import limits
+from tenure.core.backoff import Backoff
+from tenure.core.engine import CancelAsked
+from tenure.core.errors import InvalidArgument
+from tenure.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import Shape
+from tenure.core.task import RunIn
+from tenure.runtime import ExitStatus
+from tenure.runtime.isolation.child import Launch, ProcessLimits
 from tests.runtime import job_program
 from tests.runtime.fakes import FakeKeeper, Rig, task
 
@@ -414,7 +414,7 @@ async def test_a_persistent_job_is_ended_at_a_stop(launch, said):
 
 
 async def test_a_worker_that_cannot_start_them_says_so_at_once():
-    with pytest.raises(InvalidArgument, match=r'run_in="process".*leasehold worker MODULE:APP'):
+    with pytest.raises(InvalidArgument, match=r'run_in="process".*tenure worker MODULE:APP'):
         Rig(task(lambda: None, run_in=RunIn.PROCESS))
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, ReplyError, Unreachable
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import MAX_PROGRESS_TEXT, Progress
-from leasehold.runtime import Job, current_job
+from tenure.core.errors import InvalidArgument, ReplyError, Unreachable
+from tenure.core.outcome import Completed
+from tenure.core.shape import MAX_PROGRESS_TEXT, Progress
+from tenure.runtime import Job, current_job
 from tests.runtime.fakes import Rig, task
 
 
@@ -79,7 +79,7 @@ async def test_trouble_with_redis_is_told_once_and_never_raised(caplog, error):
         if call == "progress_":
             raise error
 
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         async with Rig(handler, burst=True) as rig:
             rig.driver.fault = fault
             rig.engine.add("a")

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 
-from leasehold.core.engine import Feature
-from leasehold.core.outcome import Completed
-from leasehold.runtime.ports import Env
+from tenure.core.engine import Feature
+from tenure.core.outcome import Completed
+from tenure.runtime.ports import Env
 from tests.runtime.fakes import Gate, Rig, gated
 from tests.support.fakes import FakeEngine
 
@@ -16,7 +16,7 @@ from tests.support.fakes import FakeEngine
 async def test_it_hands_back_claims_nothing_and_lets_the_rest_go_on(caplog):
     gate = Gate()
     gate.open.set()
-    with caplog.at_level(logging.INFO, "leasehold.worker"):
+    with caplog.at_level(logging.INFO, "tenure.worker"):
         async with Rig(gated(gate), concurrency=1) as rig:
             rig.engine.add(*(f"warm{number}" for number in range(20)))
             await rig.settled(20)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable, WrongState
-from leasehold.core.job import Lease
-from leasehold.core.outcome import Released
-from leasehold.runtime.context import WorkerContext
-from leasehold.runtime.handlers.routes import UNROUTABLE
-from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.loops import MonitoredDriver
-from leasehold.runtime.ports import Env
-from leasehold.runtime.settler import Settler
+from tenure.core import limits
+from tenure.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable, WrongState
+from tenure.core.job import Lease
+from tenure.core.outcome import Released
+from tenure.runtime.context import WorkerContext
+from tenure.runtime.handlers.routes import UNROUTABLE
+from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.table import Inflight
+from tenure.runtime.loops import MonitoredDriver
+from tenure.runtime.ports import Env
+from tenure.runtime.settler import Settler
 from tests.runtime.fakes import FakeDriver, FakeKeeper, Gate, Rig, gated
 from tests.support.fakes import FakeEngine
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from leasehold.core.outcome import Completed, Released
-from leasehold.runtime import ExitStatus
+from tenure.core.outcome import Completed, Released
+from tenure.runtime import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated
 
 

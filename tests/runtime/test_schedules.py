@@ -10,33 +10,33 @@ from typing import Any
 
 import pytest
 
-from leasehold import (
+from tenure import (
     Cron,
     DuplicateSchedule,
     Every,
     InvalidArgument,
-    Leasehold,
     NotUnique,
     Schedule,
     ScheduleNotFound,
+    Tenure,
     current_job,
 )
-from leasehold.app.run import WorkerOptions, run_worker
-from leasehold.core import rules
-from leasehold.core.schedule import ScheduleSpec
+from tenure.app.run import WorkerOptions, run_worker
+from tenure.core import rules
+from tenure.core.schedule import ScheduleSpec
 
 SOON_S = 60
 """How long a test waits for something, at most."""
 
 
 @pytest.fixture
-def app(redis_url: str) -> Iterator[Leasehold]:
-    with Leasehold(redis_url) as app:
+def app(redis_url: str) -> Iterator[Tenure]:
+    with Tenure(redis_url) as app:
         yield app
 
 
 @contextlib.asynccontextmanager
-async def workers(*apps: Leasehold, source: str = "m:app") -> AsyncIterator[None]:
+async def workers(*apps: Tenure, source: str = "m:app") -> AsyncIterator[None]:
     """One worker of each app, until the end of the block."""
     begun: list[Any] = []
     options = WorkerOptions(signals=False, grace=0, source=source)
@@ -55,7 +55,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.05)
 
 
-def noted(app: Leasehold, name: str, **options: Any) -> list[datetime | None]:
+def noted(app: Tenure, name: str, **options: Any) -> list[datetime | None]:
     """A task on the queue `q` that notes the planned times of its jobs."""
     ran: list[datetime | None] = []
 
@@ -69,7 +69,7 @@ def noted(app: Leasehold, name: str, **options: Any) -> list[datetime | None]:
 
 
 async def test_two_workers_make_each_tick_of_their_code_once(redis_url: str) -> None:
-    apps = [Leasehold(redis_url), Leasehold(redis_url)]
+    apps = [Tenure(redis_url), Tenure(redis_url)]
     ran = [noted(app, "t", schedule=Schedule(Every(seconds=1), overlap="allow", catch_up="all")) for app in apps]
 
     async def four() -> bool:
@@ -84,7 +84,7 @@ async def test_two_workers_make_each_tick_of_their_code_once(redis_url: str) -> 
     assert (view.when, view.explanation, view.missed) == (Every(seconds=1), "Every 1 second", 0)
 
 
-async def test_a_schedule_of_run_time_runs_and_can_be_paused(app: Leasehold) -> None:
+async def test_a_schedule_of_run_time_runs_and_can_be_paused(app: Tenure) -> None:
     ran = noted(app, "t")
     call = app.tasks["t"].call("x")
     await app.schedules.aadd("s", call, Every(seconds=1))
@@ -105,7 +105,7 @@ async def test_a_schedule_of_run_time_runs_and_can_be_paused(app: Leasehold) -> 
 
 
 async def test_a_worker_whose_code_lacks_a_schedule_leaves_those_of_others(redis_url: str) -> None:
-    first, second = Leasehold(redis_url), Leasehold(redis_url)
+    first, second = Tenure(redis_url), Tenure(redis_url)
     noted(first, "t", schedule=Every(hours=1))
     noted(second, "u", schedule=Every(hours=1))
 
@@ -116,7 +116,7 @@ async def test_a_worker_whose_code_lacks_a_schedule_leaves_those_of_others(redis
         await until(both)
 
 
-def test_add_update_and_remove(app: Leasehold) -> None:
+def test_add_update_and_remove(app: Tenure) -> None:
     noted(app, "t", priority=3)
     call = app.tasks["t"].call("x")
     view = app.schedules.add("s", call, Cron("0 9 * * *", tz="Europe/Berlin"), catch_up="all")
@@ -137,13 +137,13 @@ def test_add_update_and_remove(app: Leasehold) -> None:
             change("q", "s")
 
 
-def test_a_schedule_whose_end_is_past_is_not_added(app: Leasehold) -> None:
+def test_a_schedule_whose_end_is_past_is_not_added(app: Tenure) -> None:
     with pytest.raises(InvalidArgument, match="never due from now on"):
         app.schedules.add("s", b"p", Every(hours=1), queue="q", end=datetime(2020, 1, 1, tzinfo=UTC))
     assert app.schedules.list() == ()
 
 
-def test_the_options_of_an_update_need_their_job(app: Leasehold) -> None:
+def test_the_options_of_an_update_need_their_job(app: Tenure) -> None:
     app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"priority": 3})
     with pytest.raises(InvalidArgument, match="using: give the job, too"):
         app.schedules.update("q", "s", using={"priority": 5})
@@ -154,7 +154,7 @@ def test_the_options_of_an_update_need_their_job(app: Leasehold) -> None:
         assert job.lease.record.shape.priority == 5
 
 
-def test_a_trigger_beside_a_waiting_job_with_its_unique_key_names_that_job(app: Leasehold) -> None:
+def test_a_trigger_beside_a_waiting_job_with_its_unique_key_names_that_job(app: Tenure) -> None:
     app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"unique": "key"})
     first = app.schedules.trigger("q", "s")
     with pytest.raises(NotUnique, match=f"'{first.id}'") as caught:
@@ -163,7 +163,7 @@ def test_a_trigger_beside_a_waiting_job_with_its_unique_key_names_that_job(app: 
     assert sum(app.inspect.queue("q").counts.values()) == 1
 
 
-def test_raw_payloads_have_schedules(app: Leasehold) -> None:
+def test_raw_payloads_have_schedules(app: Tenure) -> None:
     app.schedules.add("poll", b"bytes", Every(minutes=5), queue="feeds", using={"lane": "l"})
     handle = app.schedules.trigger("feeds", "poll")
     with app.queue("feeds").lease() as job:
@@ -173,7 +173,7 @@ def test_raw_payloads_have_schedules(app: Leasehold) -> None:
         app.schedules.add("poll", b"bytes", Every(minutes=5))
 
 
-def test_backfill_enqueues_the_ticks_of_a_range(app: Leasehold) -> None:
+def test_backfill_enqueues_the_ticks_of_a_range(app: Tenure) -> None:
     app.schedules.add("s", b"p", Cron("0 12 * * *"), queue="q", overlap="queue")
     first, last = datetime(2026, 3, 1, 12, tzinfo=UTC), datetime(2026, 3, 8, 12, tzinfo=UTC)
     handles = app.schedules.backfill("q", "s", first, last)
@@ -192,7 +192,7 @@ def test_backfill_enqueues_the_ticks_of_a_range(app: Leasehold) -> None:
         app.schedules.backfill("q", "s", first, datetime.now(UTC) + timedelta(days=2))
 
 
-def test_a_schedule_of_the_code_is_changed_in_the_code(app: Leasehold) -> None:
+def test_a_schedule_of_the_code_is_changed_in_the_code(app: Tenure) -> None:
     spec = ScheduleSpec(name="s", queue="q", every_ms=60_000, window_ms=1, source="m:app")
     app._client.run(app.engine.put_schedule(spec, rules.digest_of(spec), "", 1, 1))
     with pytest.raises(InvalidArgument, match="is in the code of m:app"):
@@ -200,7 +200,7 @@ def test_a_schedule_of_the_code_is_changed_in_the_code(app: Leasehold) -> None:
     assert app.schedules.pause("q", "s")
 
 
-def test_bad_arguments_are_refused_before_anything_is_sent(app: Leasehold) -> None:
+def test_bad_arguments_are_refused_before_anything_is_sent(app: Tenure) -> None:
     noted(app, "t")
     call = app.tasks["t"].call("x")
     bad: list[tuple[Any, ...]] = [("", call, Every(hours=1)), ("s", call, "0 9 * * *"), ("s", call, None)]
@@ -208,7 +208,7 @@ def test_bad_arguments_are_refused_before_anything_is_sent(app: Leasehold) -> No
         with pytest.raises(InvalidArgument):
             app.schedules.add(*arguments)
     with pytest.raises(InvalidArgument, match="a call of a task of this app"):
-        Leasehold(app.settings.url).schedules.add("s", call, Every(hours=1))
+        Tenure(app.settings.url).schedules.add("s", call, Every(hours=1))
     with pytest.raises(InvalidArgument, match="option must be one of"):
         app.schedules.add("s", call, Every(hours=1), delay=5)  # type: ignore[call-arg]
     assert app.schedules.list() == ()

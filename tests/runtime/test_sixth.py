@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from leasehold.core.engine import Timing
-from leasehold.core.job import NewJob, State
-from leasehold.core.steps import Command, Steps
-from leasehold.core.task import BatchRule, TaskSpec
-from leasehold.engines.kit.config import EngineConfig
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import Job, UserCode, Worker, WorkerSettings, current_job
+from tenure.core.engine import Timing
+from tenure.core.job import NewJob, State
+from tenure.core.steps import Command, Steps
+from tenure.core.task import BatchRule, TaskSpec
+from tenure.engines.kit.config import EngineConfig
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import Job, UserCode, Worker, WorkerSettings, current_job
 from tests.runtime.fakes import FakeKeeper, task
 from tests.support.sixth import SixthEngine
 

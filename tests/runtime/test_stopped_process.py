@@ -12,7 +12,7 @@ import pytest
 
 JOB = """
 import os, signal, socket, subprocess, sys, time
-from leasehold.runtime.isolation.channel import WorkerChannel
+from tenure.runtime.isolation.channel import WorkerChannel
 
 line = WorkerChannel(socket.socket(fileno=int(sys.argv[1])))
 line.begin()
@@ -23,7 +23,7 @@ time.sleep(600)
 """
 WORKER = """
 import os, signal, socket, subprocess, sys
-from leasehold.runtime.isolation.messages import Setup, pack
+from tenure.runtime.isolation.messages import Setup, pack
 
 ours, theirs = socket.socketpair()
 job = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(theirs.fileno())],

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from leasehold.core.engine import Alone, Timing
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import Shape
+from tenure.core.engine import Alone, Timing
+from tenure.core.outcome import Completed
+from tenure.core.shape import Shape
 from tests.runtime.fakes import Gate, Rig, gated
 from tests.support.fakes import FakeEngine
 

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from leasehold.core.job import Lease
-from leasehold.core.steps import Steps
-from leasehold.core.waiting import Listen, Poll, Take, Wait
+from tenure.core.job import Lease
+from tenure.core.steps import Steps
+from tenure.core.waiting import Listen, Poll, Take, Wait
 from tests.runtime.fakes import Rig
 from tests.support.fakes import FakeEngine, one_call
 

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 
-from leasehold.runtime.waits import catch_up
+from tenure.runtime.waits import catch_up
 
 
 async def heard_after_catching_up(reader: asyncio.StreamReader, descriptor: int) -> list[bytes]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import events
-from leasehold.core.events import Listener
-from leasehold.core.outcome import Completed, Crashed
-from leasehold.core.signals import Fail
-from leasehold.runtime import ExitStatus
+from tenure.core import events
+from tenure.core.events import Listener
+from tenure.core.outcome import Completed, Crashed
+from tenure.core.signals import Fail
+from tenure.runtime import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 
 
@@ -99,7 +99,7 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(capl
                 continue  # as one does that catches everything
 
     handler = Told()
-    logging.getLogger("leasehold.worker").addHandler(handler)
+    logging.getLogger("tenure.worker").addHandler(handler)
     try:
         async with Rig(
             lambda: None,
@@ -114,7 +114,7 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(capl
             assert await rig.ended() is ExitStatus.OK
             over.set()
     finally:
-        logging.getLogger("leasehold.worker").removeHandler(handler)
+        logging.getLogger("tenure.worker").removeHandler(handler)
     assert caplog.text.count("state=hanging") == 1
     assert " unheard=3 " in stopped(caplog)
 
@@ -151,5 +151,5 @@ async def test_a_handler_that_cancels_all_tasks_ends_the_worker_in_order(caplog,
     assert goes_on == ("wild" in rig.engine.crashed)  # else it would come back for ever
     assert [type(one) for one in rig.engine.outcomes("wild")] == ([] if goes_on else [Completed])
     assert [record.levelname for record in caplog.records].count("CRITICAL") == 1
-    assert "not by Leasehold" in caplog.text
+    assert "not by Tenure" in caplog.text
     assert stopped(caplog)

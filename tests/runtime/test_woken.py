@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Timing
-from leasehold.core.job import JobRecord, Lease, NewJob, State
-from leasehold.core.outcome import Completed, Released
-from leasehold.core.task import BatchRule
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.redis.sync import SyncDriver
-from leasehold.runtime import current_job
-from leasehold.runtime.handlers.invoke import Caller
-from leasehold.runtime.jobs.beats import Kept
-from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.ports import Env
+from tenure.core.engine import Timing
+from tenure.core.job import JobRecord, Lease, NewJob, State
+from tenure.core.outcome import Completed, Released
+from tenure.core.task import BatchRule
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.redis.sync import SyncDriver
+from tenure.runtime import current_job
+from tenure.runtime.handlers.invoke import Caller
+from tenure.runtime.jobs.beats import Kept
+from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.table import Inflight
+from tenure.runtime.ports import Env
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.runtime.program import GATHER_MS
 from tests.runtime.test_keeper import WorkerProcess, add

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Timing
-from leasehold.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
-from leasehold.core.job import Dropped, ErrorInfo, JobRecord, Lease, Leased
-from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
-from leasehold.runtime import ExitStatus, Job, current_job
-from leasehold.runtime.log import Drops
+from tenure.core.engine import Timing
+from tenure.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
+from tenure.core.job import Dropped, ErrorInfo, JobRecord, Lease, Leased
+from tenure.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
+from tenure.runtime import ExitStatus, Job, current_job
+from tenure.runtime.log import Drops
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine, one_call
 
@@ -391,7 +391,7 @@ async def test_a_lost_lease_ends_its_handler_and_is_not_settled():
 
 async def test_a_late_outcome_is_refused_and_told(caplog):
     gate = Gate()
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         async with Rig(gated(gate)) as rig:
             rig.engine.add("a")
             await gate.begun.get()
@@ -420,7 +420,7 @@ async def test_an_outcome_is_logged_after_redis_has_answered(caplog, is_lost):
         return [line.partition(" token")[0] for line in caplog.messages if line.startswith(("failed", "lease_lost"))]
 
     engine.settle = settle  # type: ignore[method-assign]
-    with caplog.at_level(logging.DEBUG, "leasehold.worker"):
+    with caplog.at_level(logging.DEBUG, "tenure.worker"):
         async with Rig(task(handler, retries=0), engine=engine) as rig:
             engine.add("a")
             await asked.wait()
@@ -449,7 +449,7 @@ async def test_a_flood_of_dropped_entries_is_counted_in_a_few_lines(caplog):
         return one_call(call)
 
     engine.lease = lease  # type: ignore[method-assign]
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         async with Rig(lambda: None, engine=engine):
             await engine.until(lambda: claims == 0)
     lines = [line for line in caplog.messages if line.startswith("entry_dropped")]
@@ -462,7 +462,7 @@ def test_dropped_entries_are_logged_at_most_every_ten_seconds(caplog):
     times: list[float] = []
     drops = Drops(lambda: times[-1])
     counts: list[int] = []
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         for now in (100.0, 101.0, 109.9, 110.0, 111.0):
             times.append(now)
             drops.add([Dropped("q", "a", "no job"), Dropped("q", "b", "no job")])
@@ -655,7 +655,7 @@ async def test_a_settle_call_whose_reply_was_lost_is_not_called_a_loss(caplog):
             cut = False
             raise Unreachable("gone")
 
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         async with Rig(lambda: None, burst=True) as rig:
             rig.driver.after = after
             rig.engine.add("a")
@@ -672,7 +672,7 @@ async def test_one_line_when_redis_refuses_the_worker_and_one_when_it_is_accepte
             failed.set()
             raise AccessDenied("wrong password")
 
-    with caplog.at_level(logging.DEBUG, "leasehold.worker"):
+    with caplog.at_level(logging.DEBUG, "tenure.worker"):
         async with Rig(lambda: None) as rig:
             rig.driver.fault = fault
             await failed.wait()
@@ -720,7 +720,7 @@ async def test_answers_count_although_the_call_for_another_queue_failed(caplog):
         return settle(settlements)
 
     engine.settle = far  # type: ignore[method-assign]
-    with caplog.at_level(logging.WARNING, "leasehold.worker"):
+    with caplog.at_level(logging.WARNING, "tenure.worker"):
         async with Rig(gated(gate), engine=engine, queues=["near", "far"]) as rig:
             engine.add("n", queue="near")
             engine.add("f", queue="far")
@@ -838,7 +838,7 @@ async def test_a_handler_that_will_not_end_is_told_of(caplog, kind):
         begun.set()
         release.wait()
 
-    with caplog.at_level(logging.INFO, "leasehold.worker"):
+    with caplog.at_level(logging.INFO, "tenure.worker"):
         async with Rig(stubborn if kind == "async" else stuck, grace_ms=0, limits={"cancel_ms": 10}) as rig:
             rig.engine.add("a")
             await asyncio.to_thread(begun.wait)

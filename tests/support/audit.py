@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from leasehold.core.job import State
+from tenure.core.job import State
 from tests.support.gates import LIMIT_KEYS
 from tests.support.shapes import SHAPE_KEYS, Key, scheduled_id, shape_faults
 

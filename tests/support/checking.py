@@ -1,12 +1,12 @@
-"""All checks of one server as one operation, as a worker and `leasehold check` run them."""
+"""All checks of one server as one operation, as a worker and `tenure check` run them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from leasehold.app.preflight import Inspection, inspect_server, inspect_use
-from leasehold.core.steps import Steps
-from leasehold.protocols.spec import Rights
+from tenure.app.preflight import Inspection, inspect_server, inspect_use
+from tenure.core.steps import Steps
+from tenure.protocols.spec import Rights
 
 
 def inspection(rights: Rights, **clocks: Any) -> Steps[Inspection]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Self
 
-from leasehold.core.errors import ReplyError
-from leasehold.core.partitions import place_of
-from leasehold.engines.native.keys import queue_prefix
-from leasehold.redis.slots import SLOTS, slot_of_key
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import ReplyError
+from tenure.core.partitions import place_of
+from tenure.engines.native.keys import queue_prefix
+from tenure.redis.slots import SLOTS, slot_of_key
+from tenure.testing.server import RedisServer
 from tests.support.bus import BUS_ABOVE, Buses
 
 NODES: Final = 3
@@ -26,7 +26,7 @@ class Cluster:
     """Masters, each with a part of the slots, and as many replicas of each as `replicas`.
 
         with Cluster(binary, replicas=1) as cluster:
-            app = Leasehold(cluster.url)
+            app = Tenure(cluster.url)
 
     `nodes`: first the masters, in the order of their slots, then their replicas. `options`: more of the servers. A
     short `node_timeout_ms` makes failovers quick, and on a busy machine also those that no test wants. `tls`: options
@@ -114,7 +114,7 @@ class Cluster:
         found: bytes = node.command("CLUSTER", "MYID")
         return found.decode()
 
-    def queue_on(self, node: RedisServer, namespace: str = "leasehold", start: str = "q") -> str:
+    def queue_on(self, node: RedisServer, namespace: str = "tenure", start: str = "q") -> str:
         """A name of a queue whose keys are on this node."""
         names = (f"{start}{number}" for number in range(1_000))
         return next(name for name in names if self.owner(f"{{{namespace}:{name}}}") is node)
@@ -207,7 +207,7 @@ def equal_ranges(masters: int) -> list[range]:
 
 def fullest_node(queue: str, partitions: int, masters: int) -> int:
     """How many partitions of a queue the fullest node has, when nodes have equal ranges of slots."""
-    slots = [slot_of_key(queue_prefix("leasehold", place_of(queue, partition))) for partition in range(partitions)]
+    slots = [slot_of_key(queue_prefix("tenure", place_of(queue, partition))) for partition in range(partitions)]
     return max(sum(slot in own for slot in slots) for own in equal_ranges(masters))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 from unittest import mock
 
-from leasehold.cli import main
+from tenure.cli import main
 
 
 @dataclass(frozen=True, slots=True)

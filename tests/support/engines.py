@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
-from leasehold.core.engine import Feature, Timing, Trait
-from leasehold.engines.hworker import scripts as hworker_scripts
-from leasehold.engines.hworker.config import HworkerConfig
-from leasehold.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, EngineConfig
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native import scripts as native_scripts
-from leasehold.engines.native.config import COMPLETED_MAX
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.engines.queue_farm import scripts as queue_farm_scripts
-from leasehold.engines.queue_farm.config import QueueFarmConfig
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue import scripts as redis_work_queue_scripts
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.engines.worqr import WorqrEngine
-from leasehold.engines.worqr import scripts as worqr_scripts
-from leasehold.engines.worqr.config import WorqrConfig
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import Feature, Timing, Trait
+from tenure.engines.hworker import scripts as hworker_scripts
+from tenure.engines.hworker.config import HworkerConfig
+from tenure.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, EngineConfig
+from tenure.engines.native import NativeEngine
+from tenure.engines.native import scripts as native_scripts
+from tenure.engines.native.config import COMPLETED_MAX
+from tenure.engines.native.engine import NativeConfig
+from tenure.engines.queue_farm import scripts as queue_farm_scripts
+from tenure.engines.queue_farm.config import QueueFarmConfig
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.engines.redis_work_queue import scripts as redis_work_queue_scripts
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tenure.engines.worqr import WorqrEngine
+from tenure.engines.worqr import scripts as worqr_scripts
+from tenure.engines.worqr.config import WorqrConfig
+from tenure.testing.server import RedisServer
 from tests.support import hworker, native, queue_farm, redis_work_queue, worqr
 from tests.support.sixth import SixthEngine
 from tests.support.sixth import looking as sixth

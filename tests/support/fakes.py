@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from leasehold.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
-from leasehold.core.errors import LeaseholdError, WrongState
-from leasehold.core.job import (
+from tenure.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
+from tenure.core.errors import TenureError, WrongState
+from tenure.core.job import (
     Enqueued,
     ErrorInfo,
     JobRecord,
@@ -28,10 +28,10 @@ from leasehold.core.job import (
     Token,
     WorkerView,
 )
-from leasehold.core.outcome import Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import PLAIN, CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
-from leasehold.core.steps import Steps
-from leasehold.core.waiting import Wait, Wake
+from tenure.core.outcome import Outcome, Released, Retried, Unroutable
+from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
+from tenure.core.steps import Steps
+from tenure.core.waiting import Wait, Wake
 
 
 def one_call(call: Callable[[], Any]) -> Generator[Any, Any, Any]:
@@ -69,8 +69,8 @@ class FakeEngine:
     """What the next maintenance tells of."""
     spoilt: set[str] = field(default_factory=set)
     """Queues, and jobs of a lane with a foreign key in its place: Redis refuses calls about those, with `refusal`."""
-    refusal: LeaseholdError = field(default_factory=lambda: WrongState("a key holds something else than expected"))
-    trouble: dict[int, LeaseholdError] = field(default_factory=dict)
+    refusal: TenureError = field(default_factory=lambda: WrongState("a key holds something else than expected"))
+    trouble: dict[int, TenureError] = field(default_factory=dict)
     """What becomes of a call that settles, by its number from 1."""
     ghosts: int = 0
     """Claims that find nothing and ask for another at once."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.core.engine import FullEngine
-from leasehold.protocols.registry import add, rights_of
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import FullEngine
+from tenure.protocols.registry import add, rights_of
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support import mutants
 from tests.support.engines import ENTRIES, NATIVE, Entry, Options
 from tests.support.sixth import PROTOCOL
@@ -21,10 +21,10 @@ _MUTATED = pytest.StashKey[bool]()
 
 
 def configure(config: pytest.Config) -> None:
-    """Called by the conftest.py of every suite. With LEASEHOLD_MUTANT=name the scripts are broken on purpose."""
+    """Called by the conftest.py of every suite. With TENURE_MUTANT=name the scripts are broken on purpose."""
     config.addinivalue_line("markers", "needs(feature...): the test needs these features and traits of the engine")
     config.addinivalue_line("markers", "garbage: the test leaves keys behind that are not as they should be")
-    name = os.environ.get("LEASEHOLD_MUTANT", "")
+    name = os.environ.get("TENURE_MUTANT", "")
     if name and not config.stash.get(_MUTATED, False):
         mutants.apply(name)
         config.stash[_MUTATED] = True

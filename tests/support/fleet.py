@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from leasehold.core.engine import STEADY_MS, Alone
-from leasehold.core.job import Lease
-from leasehold.core.outcome import Completed
+from tenure.core.engine import STEADY_MS, Alone
+from tenure.core.job import Lease
+from tenure.core.outcome import Completed
 from tests.support.engines import LEASE_MS
 from tests.support.world import World
 

@@ -2,7 +2,7 @@
 
 `Forkserver` starts one interpreter that has imported the command line and waits (this file as a program); each
 `spawn` is a fork of it, with arguments, folder, environment, standard output and standard error of its own. What a
-process does after that is what `python -m leasehold` does.
+process does after that is what `python -m tenure` does.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Child:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None and not select.select([self._end], [], [], timeout)[0]:
-            raise subprocess.TimeoutExpired("leasehold", timeout or 0.0)
+            raise subprocess.TimeoutExpired("tenure", timeout or 0.0)
         status = self.poll()
         assert status is not None
         return status
@@ -91,7 +91,7 @@ def import_all() -> None:
     """Import the whole command line, for the forks of this process."""
     import click
 
-    from leasehold.cli import COMMANDS, commands
+    from tenure.cli import COMMANDS, commands
 
     for name in COMMANDS:
         commands.get_command(click.Context(commands), name)
@@ -131,11 +131,11 @@ def become(order: dict[str, Any]) -> None:
     time.tzset()
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
-    sys.argv = ["leasehold", *order["args"]]
+    sys.argv = ["tenure", *order["args"]]
 
 
 if __name__ == "__main__":
     become(_mother(socket.socket(fileno=int(sys.argv[1]))))
     import runpy
 
-    runpy.run_module("leasehold", run_name="__main__", alter_sys=True)
+    runpy.run_module("tenure", run_name="__main__", alter_sys=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.support.keyspace import keys
 from tests.support.shapes import Key
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from leasehold.core.engine import Feature
-from leasehold.core.waiting import Lead, Poll
-from leasehold.engines.hworker import HworkerEngine
-from leasehold.engines.kit.acl import Rules
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import Feature
+from tenure.core.waiting import Lead, Poll
+from tenure.engines.hworker import HworkerEngine
+from tenure.engines.kit.acl import Rules
+from tenure.testing.server import RedisServer
 from tests.support import keyspace
 from tests.support.shapes import Key
 
@@ -89,7 +89,7 @@ def pool_of(namespace: str, queue: str) -> str:
 
 def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
     """Let `ms` pass for a queue without waiting (below zero: set the clock back)."""
-    server.command("EVAL", _SHIFT, 1, f"hworker-leasehold-{pool_of(namespace, queue)}", ms)
+    server.command("EVAL", _SHIFT, 1, f"hworker-tenure-{pool_of(namespace, queue)}", ms)
 
 
 def dump(server: RedisServer) -> Dump:
@@ -118,7 +118,7 @@ def _timeless(job: dict[str, Any]) -> dict[str, Any]:
 
 def audit(server: RedisServer, namespace: str) -> list[str]:
     """What is wrong with the keys: a job in two places, a record without a place, a key without an owner."""
-    found, ours = keyspace.keys(server), b"hworker-leasehold-"
+    found, ours = keyspace.keys(server), b"hworker-tenure-"
     shared, begin = ours + f"{namespace}:".encode(), ours + f"{namespace}/".encode()
     wrong: list[str] = []
     pools: dict[bytes, dict[bytes, Key]] = {}
@@ -187,7 +187,7 @@ def spoil(server: RedisServer, namespace: str, queue: str) -> None:
 
 def set_layout(server: RedisServer, namespace: str, queue: str, version: int | None) -> None:
     """Write to the queue which version its layout has; None: it says none."""
-    meta = f"hworker-leasehold-{pool_of(namespace, queue)}:meta"
+    meta = f"hworker-tenure-{pool_of(namespace, queue)}:meta"
     if version is None:
         server.command("HDEL", meta, "layout")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.support.shapes import Key
 
 _DUMP: Final = """

@@ -1,6 +1,6 @@
 """Commands for a shell that begin with everything imported: a start costs half a second of a core, a fork nothing.
 
-`Launcher(folder)` writes two commands into an empty folder: `leasehold`, and `script`, which runs a file as `python`
+`Launcher(folder)` writes two commands into an empty folder: `tenure`, and `script`, which runs a file as `python`
 does. Each asks one process, which has imported the command line and waits (this file as a program), for a fork of
 itself with the arguments, the folder, the environment and the standard streams of the command; passes signals on;
 and ends as the fork ends. If a command is killed, its fork is killed.
@@ -56,7 +56,7 @@ class Launcher:
         line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         line.bind(address)
         line.listen()
-        for name in ("leasehold", "script"):
+        for name in ("tenure", "script"):
             command = folder / name
             command.write_text(COMMAND.format(python=sys.executable, address=address, name=name))
             command.chmod(0o755)
@@ -131,4 +131,4 @@ if __name__ == "__main__":
         sys.path.insert(0, str(Path(sys.argv[0]).parent))
         runpy.run_path(sys.argv[0], run_name="__main__")
     else:
-        runpy.run_module("leasehold", run_name="__main__", alter_sys=True)
+        runpy.run_module("tenure", run_name="__main__", alter_sys=True)

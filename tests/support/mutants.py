@@ -1,6 +1,6 @@
 """Mutants of the Lua scripts: each is a mistake that somebody could make, and some test must notice it.
 
-LEASEHOLD_MUTANT=settle-without-token pytest tests/conformance      one of them
+TENURE_MUTANT=settle-without-token pytest tests/conformance      one of them
 python -m tests.support.mutants                                     all of them, and which tests noticed
 """
 
@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from leasehold.core.steps import Script
-from leasehold.engines.native.scripts import SCRIPTS
+from tenure.core.steps import Script
+from tenure.engines.native.scripts import SCRIPTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,9 +486,9 @@ def main(names: list[str]) -> int:
             "no:randomly",
         ]
         command += ["tests/conformance", "tests/wire/native", "tests/faults/test_crash_matrix.py", "tests/property"]
-        if os.environ.get("LEASEHOLD_ALL_TESTS"):
+        if os.environ.get("TENURE_ALL_TESTS"):
             command.remove("-x")
-        environment = {"LEASEHOLD_EXAMPLES": EXAMPLES, **os.environ, "LEASEHOLD_MUTANT": mutant.name}
+        environment = {"TENURE_EXAMPLES": EXAMPLES, **os.environ, "TENURE_MUTANT": mutant.name}
         run = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert run.returncode in (0, 1), run.stdout + run.stderr
         caught = re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)

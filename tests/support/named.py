@@ -12,11 +12,11 @@ from urllib.parse import quote, unquote
 
 from msgspec import structs
 
-from leasehold.core.engine import CancelAsked, Feature, HeartbeatReply, Maintained
-from leasehold.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, State
-from leasehold.core.outcome import Outcome
-from leasehold.core.shape import CancelAnswer
-from leasehold.core.steps import Steps
+from tenure.core.engine import CancelAsked, Feature, HeartbeatReply, Maintained
+from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, State
+from tenure.core.outcome import Outcome
+from tenure.core.shape import CancelAnswer
+from tenure.core.steps import Steps
 
 _MARK: Final = b" =id= "
 

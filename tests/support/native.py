@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leasehold.engines.native.keys import namespace_prefix, queue_prefix
-from leasehold.testing.server import RedisServer
+from tenure.engines.native.keys import namespace_prefix, queue_prefix
+from tenure.testing.server import RedisServer
 from tests.support.audit import ENDS, Audit
 from tests.support.gates import OF_CLUSTERS, is_limit_key, limit_faults
 from tests.support.keyspace import keys

@@ -19,7 +19,7 @@ def children(pid: int) -> list[int]:
 
 
 def workers(parent: int) -> list[int]:
-    """The worker processes of a `leasehold worker`. To kill a worker is to kill one of these, not their parent."""
+    """The worker processes of a `tenure worker`. To kill a worker is to kill one of these, not their parent."""
     return [pid for pid in children(parent) if b"--parent=" in _command_line(pid)]
 
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 from msgspec import structs
 
-from leasehold.core.engine import Feature
-from leasehold.core.job import Enqueued, NewJob
-from leasehold.core.steps import Steps
-from leasehold.engines.queue_farm import QueueFarmEngine
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import Feature
+from tenure.core.job import Enqueued, NewJob
+from tenure.core.steps import Steps
+from tenure.engines.queue_farm import QueueFarmEngine
+from tenure.testing.server import RedisServer
 from tests.support import keyspace
 
 Dump = dict[bytes, Any]
@@ -63,7 +63,7 @@ class Farms(QueueFarmEngine):
     features = QueueFarmEngine.features | {Feature.BYTES, Feature.TEXT}
 
     def prefix(self, queue: str) -> str:
-        return f"{self.namespace}:{quote(queue, safe='', errors='surrogateescape')}:leasehold"
+        return f"{self.namespace}:{quote(queue, safe='', errors='surrogateescape')}:tenure"
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
         laned = [job if job.shape.lane is not None else _own_lane(job) for job in jobs]
@@ -114,7 +114,7 @@ _OURS: Final = frozenset(
 def audit(server: RedisServer, namespace: str) -> list[str]:
     """What is wrong with the keys: a job in two places or in none, a lane without a turn, a key without owner."""
     wrong: list[str] = []
-    shared = f"{namespace}:leasehold:".encode()
+    shared = f"{namespace}:tenure:".encode()
     farms: dict[bytes, dict[bytes, Any]] = {}
     for name, key in keyspace.keys(server).items():
         if name.startswith(shared):
@@ -131,7 +131,7 @@ def _faults(keys: dict[bytes, Any]) -> list[str]:
     wrong = [
         f"{name!r} is no key of ours"
         for name in keys
-        if name.startswith(b"leasehold:") and name.split(b":")[1] not in _OURS
+        if name.startswith(b"tenure:") and name.split(b":")[1] not in _OURS
     ]
     queued = {name[6:]: value for name, value in keys.items() if name.startswith(b"queue:")}
     active = {
@@ -144,7 +144,7 @@ def _faults(keys: dict[bytes, Any]) -> list[str]:
     jobs = {name[4:] for name, job in keys.items() if name.startswith(b"job:") and not ends & set(job)}
     listed = [id for ids in (*queued.values(), *active.values()) for id in ids]
     lanes = set(queued) | set(active)
-    ours = {name[10:]: value for name, value in keys.items() if name.startswith(b"leasehold:")}
+    ours = {name.removeprefix(b"tenure:"): value for name, value in keys.items() if name.startswith(b"tenure:")}
     held = {name[5:]: value for name, value in ours.items() if name.startswith(b"held:")}
     claims = set(ours.get(b"claims", ()))
     parked, turns = set(ours.get(b"parked", ())), set(ours.get(b"ready", ()))

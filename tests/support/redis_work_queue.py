@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leasehold.engines.redis_work_queue.keys import OURS, SHARED
-from leasehold.testing.server import RedisServer
+from tenure.engines.redis_work_queue.keys import OURS, SHARED
+from tenure.testing.server import RedisServer
 from tests.support import keyspace
 from tests.support.shapes import Key
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from leasehold.engines.kit.config import NEVER_MS
+from tenure.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
     b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds"

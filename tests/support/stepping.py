@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from leasehold.core.errors import LeaseholdError, ReplyError, Unreachable
-from leasehold.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps, Work
-from leasehold.redis.sync import SyncDriver
+from tenure.core.errors import ReplyError, TenureError, Unreachable
+from tenure.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps, Work
+from tenure.redis.sync import SyncDriver
 
 T = TypeVar("T")
 Send: TypeAlias = Callable[[Command | Invoke], Reply]
@@ -76,7 +76,7 @@ def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
             number += 1
             try:
                 reply = fate(number, call, send)
-            except LeaseholdError as error:
+            except TenureError as error:
                 call = steps.throw(error)
             else:
                 call = steps.send(reply)
@@ -99,7 +99,7 @@ def without(lost: Sequence[str], steps: Steps[T]) -> Steps[T]:
                 if str(key).startswith(tuple(lost)):
                     raise error
                 reply = yield call
-            except LeaseholdError as refusal:
+            except TenureError as refusal:
                 call = steps.throw(refusal)
             else:
                 call = steps.send(reply)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from leasehold.core.engine import Feature, HeartbeatReply, Maintained
-from leasehold.core.job import Enqueued, ErrorInfo, JobView, Lease, Leased, NewJob, State
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.shape import (
+from tenure.core.engine import Feature, HeartbeatReply, Maintained
+from tenure.core.job import Enqueued, ErrorInfo, JobView, Lease, Leased, NewJob, State
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.shape import (
     CancelAnswer,
     CancelCount,
     Conflict,
@@ -21,10 +21,10 @@ from leasehold.core.shape import (
     UniqueRule,
     Until,
 )
-from leasehold.core.steps import Command, Steps
-from leasehold.core.waiting import Lead, Listen, calls_of
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.steps import Command, Steps
+from tenure.core.waiting import Lead, Listen, calls_of
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
 from tests.support.keyspace import keys
 from tests.support.named import Named

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.support import keyspace
 from tests.support.shapes import Key
 
@@ -48,7 +48,7 @@ _OURS: Final = {
 
 
 def prefix_of(namespace: str, queue: str) -> str:
-    return f"{namespace}:leasehold:q:{quote(queue, safe='', errors='surrogateescape')}"
+    return f"{namespace}:tenure:q:{quote(queue, safe='', errors='surrogateescape')}"
 
 
 def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
@@ -59,7 +59,7 @@ def pass_time(server: RedisServer, namespace: str, queue: str, ms: int) -> None:
 def dump(server: RedisServer) -> Dump:
     """All values but the remembered answers, and the times of our workers: what must stay the same when nothing may
     change."""
-    hidden = (b":call:", b":leasehold:wire", b":leasehold:sweep")
+    hidden = (b":call:", b":tenure:wire", b":tenure:sweep")
     return {name: key.value for name, key in keyspace.keys(server).items() if not any(part in name for part in hidden)}
 
 
@@ -87,7 +87,7 @@ def _timeless(job: dict[str, Any]) -> dict[str, Any]:
 def audit(server: RedisServer, namespace: str) -> list[str]:
     """What is wrong with the keys: a process without a record, a record in two states, a key without an owner."""
     found = keyspace.keys(server)
-    theirs, shared = f"{namespace}:".encode(), f"{namespace}:leasehold:".encode()
+    theirs, shared = f"{namespace}:".encode(), f"{namespace}:tenure:".encode()
     wrong: list[str] = []
     queues: dict[bytes, dict[bytes, Key]] = {}
     for name, key in found.items():
@@ -101,7 +101,7 @@ def audit(server: RedisServer, namespace: str) -> list[str]:
     words = (b"queues", b"uniqueTasks", b"processes", b"workingProcesses", b"workers", b"expiringWorkers")
     for name in found:
         word = name[len(theirs) :].split(b":")[0]
-        if word not in (*words, b"workerTimers", b"workingQueues", b"leasehold"):
+        if word not in (*words, b"workerTimers", b"workingQueues", b"tenure"):
             wrong.append(f"{name!r} is no key of the layout")
     held = set()
     for queue, keys in queues.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold import Leasehold
+from tenure import Tenure
 from tests.support.fakes import FakeEngine, FakeRunner, recorder
 
 
@@ -19,11 +19,11 @@ def runner() -> FakeRunner:
 
 
 @pytest.fixture
-def app(engine: FakeEngine, runner: FakeRunner) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=runner)
+def app(engine: FakeEngine, runner: FakeRunner) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=runner)
 
 
 @pytest.fixture(autouse=True)
 def blocking_calls_on_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allowed: tests of a method and of its async version call both on one event loop."""
-    monkeypatch.setenv("LEASEHOLD_SYNC_ON_LOOP", "allow")
+    monkeypatch.setenv("TENURE_SYNC_ON_LOOP", "allow")

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from leasehold.core.job import Dropped, JobRecord, Lease, Leased
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.runtime.claimer import Claimed
-from leasehold.runtime.fetcher import Following, after_claim
+from tenure.core.job import Dropped, JobRecord, Lease, Leased
+from tenure.core.shape import PLAIN, Shape
+from tenure.runtime.claimer import Claimed
+from tenure.runtime.fetcher import Following, after_claim
 
 CLAIM, LAST_LOOK, WAIT = Following.CLAIM, Following.LAST_LOOK, Following.WAIT
 STAND_BY, END = Following.STAND_BY, Following.END

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from leasehold import Backoff, Leasehold, Native, RedisWorkQueue, State
-from leasehold.client.queue import NoJob
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import (
+from tenure import Backoff, Native, RedisWorkQueue, State, Tenure
+from tenure.client.queue import NoJob
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import (
     DuplicateJob,
     InvalidArgument,
     NotConfigured,
@@ -19,7 +19,7 @@ from leasehold.core.errors import (
     PayloadTooLarge,
     UnsupportedFeature,
 )
-from leasehold.core.job import NewJob
+from tenure.core.job import NewJob
 from tests.support.fakes import double
 
 
@@ -218,7 +218,7 @@ class TestEnqueue:
         assert engine.enqueued == []
 
     def test_too_large(self, engine, runner):
-        app = Leasehold("redis://x", protocol=engine, runner=runner, max_payload=10)
+        app = Tenure("redis://x", protocol=engine, runner=runner, max_payload=10)
         app.queue("q").enqueue(b"x" * 10)
         with pytest.raises(PayloadTooLarge) as caught:
             app.queue("q").enqueue(b"x" * 11)
@@ -239,7 +239,7 @@ class TestEnqueue:
     def test_what_the_protocol_cannot_hold(self, engine, runner, feature, act):
         engine.features -= {feature}
         with pytest.raises(UnsupportedFeature, match=f"'fake'.*'{feature.value}'"):
-            act(Leasehold("redis://x", protocol=engine, runner=runner))
+            act(Tenure("redis://x", protocol=engine, runner=runner))
         assert engine.enqueued == []
 
     def test_raw_payloads(self, app, engine):
@@ -307,19 +307,19 @@ class TestApp:
     @pytest.mark.parametrize("protocol", ["", "natvie", "native:shop", "redis-work-queue", Native, 5])
     def test_what_is_no_protocol(self, protocol):
         with pytest.raises(InvalidArgument, match=r"(must be|expected) .*[Nn]ative"):
-            Leasehold("redis://x", protocol=protocol)
+            Tenure("redis://x", protocol=protocol)
 
     def test_a_protocol_may_be_an_object_or_its_name_given_or_in_the_environment(self, monkeypatch):
         for protocol in (RedisWorkQueue("a:b"), "redis-work-queue:a:b"):
-            app = Leasehold("redis://x", protocol=protocol)
+            app = Tenure("redis://x", protocol=protocol)
             assert (app.engine.name, app.settings.protocol) == ("redis-work-queue", "redis-work-queue:a:b")
-        monkeypatch.setenv("LEASEHOLD_PROTOCOL", "redis-work-queue:a:b")
-        engine: Any = Leasehold("redis://x").engine
+        monkeypatch.setenv("TENURE_PROTOCOL", "redis-work-queue:a:b")
+        engine: Any = Tenure("redis://x").engine
         assert engine.prefix("q") == "a:b:q"
-        assert Leasehold("redis://x", protocol=Native()).engine.name == "native"
-        monkeypatch.setenv("LEASEHOLD_PROTOCOL", "redis-work-queue:a?lease=5")
-        with pytest.raises(NotConfigured, match=r"LEASEHOLD_PROTOCOL.*grace"):
-            Leasehold("redis://x")
+        assert Tenure("redis://x", protocol=Native()).engine.name == "native"
+        monkeypatch.setenv("TENURE_PROTOCOL", "redis-work-queue:a?lease=5")
+        with pytest.raises(NotConfigured, match=r"TENURE_PROTOCOL.*grace"):
+            Tenure("redis://x")
 
     @pytest.mark.parametrize(
         ("protocol", "text", "prefix", "stray_ms"),
@@ -332,7 +332,7 @@ class TestApp:
         ],
     )
     def test_a_protocol_with_a_grace(self, protocol, text, prefix, stray_ms):
-        app = Leasehold("redis://x", protocol=protocol)
+        app = Tenure("redis://x", protocol=protocol)
         engine: Any = app.engine
         assert (app.settings.protocol, engine.base, engine.config.stray_ms) == (text, prefix, stray_ms)
 
@@ -341,17 +341,17 @@ class TestApp:
     )
     def test_options_that_a_protocol_does_not_have(self, option):
         with pytest.raises(InvalidArgument, match="grace"):
-            Leasehold("redis://x", protocol=f"redis-work-queue:a{option}")
+            Tenure("redis://x", protocol=f"redis-work-queue:a{option}")
 
     @pytest.mark.parametrize("url", ["http://example.org", "localhost", "redis://h:port", "redis://h/s3cret"])
     def test_a_url_that_cannot_be_read(self, url):
         with pytest.raises(NotConfigured) as caught:
-            Leasehold(url)
+            Tenure(url)
         assert "s3cret" not in str(caught.value)
 
     def test_protocols(self):
-        assert Leasehold("redis://x", namespace="shop").engine.name == "native"
-        engine: Any = Leasehold("redis://x", namespace="shop", protocol=Native(namespace="other")).engine
+        assert Tenure("redis://x", namespace="shop").engine.name == "native"
+        engine: Any = Tenure("redis://x", namespace="shop", protocol=Native(namespace="other")).engine
         assert engine.namespace == "other"
         with pytest.raises(InvalidArgument):
             Native(namespace="a{b")
@@ -364,5 +364,5 @@ class TestApp:
         assert runner.log == ["close", "aclose"]
 
     def test_nothing_shows_the_password(self):
-        app = Leasehold("redis://:s3cret@nowhere.invalid/0")
+        app = Tenure("redis://:s3cret@nowhere.invalid/0")
         assert "s3cret" not in repr(app) + repr(app.settings) + repr(app.task(double)) + repr(app.queue("q"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold import JobView, Leasehold, Page, Shape, State, Unique
-from leasehold.core.shape import UniqueRule, Until
+from tenure import JobView, Page, Shape, State, Tenure, Unique
+from tenure.core.shape import UniqueRule, Until
 from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 ASKED = [("welcome:7", "welcome:7"), ("k:7", "k:7"), ("a:7", "a:7"), ("by arguments: x", "by arguments: x")]
@@ -17,8 +17,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def app(engine: FakeEngine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+def app(engine: FakeEngine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
 
 
 def lies_in_redis(engine: FakeEngine) -> JobView:
@@ -36,7 +36,7 @@ def key_of(view: JobView | None) -> str:
 
 
 @pytest.mark.parametrize(("asked", "shown"), ASKED)
-async def test_an_own_key_everywhere(app: Leasehold, engine: FakeEngine, asked: str, shown: str) -> None:
+async def test_an_own_key_everywhere(app: Tenure, engine: FakeEngine, asked: str, shown: str) -> None:
     app.queue("q").enqueue(b"", unique=Unique(asked, until="started"))
     assert key_of(lies_in_redis(engine)) != shown
     job = app.queue("q").job("x")
@@ -55,13 +55,13 @@ async def test_an_own_key_everywhere(app: Leasehold, engine: FakeEngine, asked: 
     assert views[0].shape == Shape(unique=UniqueRule(shown, Until.STARTED))
 
 
-def test_by_the_arguments(app: Leasehold, engine: FakeEngine) -> None:
+def test_by_the_arguments(app: Tenure, engine: FakeEngine) -> None:
     app.task(name="two", queue="q", unique=True)(double).enqueue(1, 2)
     lies_in_redis(engine)
     assert key_of(app.inspect.job("q", "x")) == "by arguments: 8714bf3d06d9f3446872f63fb6b3bbff"
 
 
-def test_a_job_without_a_key_is_as_it_was(app: Leasehold, engine: FakeEngine) -> None:
+def test_a_job_without_a_key_is_as_it_was(app: Tenure, engine: FakeEngine) -> None:
     app.queue("q").enqueue(b"")
     view = lies_in_redis(engine)
     assert app.inspect.job("q", "x") is view

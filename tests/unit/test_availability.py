@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from leasehold.redis.availability import Availability
-from leasehold.runtime.observe.format import JsonFormatter
+from tenure.redis.availability import Availability
+from tenure.runtime.observe.format import JsonFormatter
 
 
 class Now:
@@ -31,7 +31,7 @@ def condition(now: Now) -> Availability:
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "leasehold.redis")
+    caplog.set_level(logging.INFO, "tenure.redis")
     return caplog
 
 
@@ -56,7 +56,7 @@ def test_as_json_the_lines_have_the_fields_that_those_of_the_worker_have(
     now.time += 2.5
     condition.back()
     lost, back = (json.loads(JsonFormatter().format(record)) for record in log.records)
-    common = {"level": "warning", "logger": "leasehold.redis", "at": "redis://***@h:6379/0"}
+    common = {"level": "warning", "logger": "tenure.redis", "at": "redis://***@h:6379/0"}
     assert lost == common | {
         "time": lost["time"],
         "event": "redis_lost",
@@ -120,7 +120,7 @@ def test_it_is_not_missed_before_it_last_answered(condition: Availability, now: 
 
 
 def test_a_program_without_logging_sees_nothing(condition: Availability, capfd: pytest.CaptureFixture[str]):
-    logger = logging.getLogger("leasehold.redis")
+    logger = logging.getLogger("tenure.redis")
     logger.propagate, before = False, logger.propagate
     try:
         condition.lost(ConnectionRefusedError())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leasehold.core.backoff import Backoff, Pauses
-from leasehold.core.errors import InvalidArgument
+from tenure.core.backoff import Backoff, Pauses
+from tenure.core.errors import InvalidArgument
 
 
 def top() -> float:

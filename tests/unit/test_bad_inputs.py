@@ -2,8 +2,8 @@
 
 import pytest
 
-from leasehold import Debounce, InvalidArgument, Leasehold, Unique
-from leasehold.core import names
+from tenure import Debounce, InvalidArgument, Tenure, Unique
+from tenure.core import names
 
 
 class Own:
@@ -40,7 +40,7 @@ HOSTILE = [Own(), Lines(), [10**5_000], "x\n" * 100_000, 10**5_000]
     ],
 )
 def test_it_is_refused_like_any_other(field, act, value):
-    with Leasehold("redis://127.0.0.1:1") as app, pytest.raises(InvalidArgument, match=field) as caught:
+    with Tenure("redis://127.0.0.1:1") as app, pytest.raises(InvalidArgument, match=field) as caught:
         act(app, value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import leasehold as product
-from leasehold import Cron, Every, Leasehold, Limit, RateLimited, Schedule
-from leasehold.client.limit import MAX_LIMITS
+import tenure as product
+from tenure import Cron, Every, Limit, RateLimited, Schedule, Tenure
+from tenure.client.limit import MAX_LIMITS
 from tests.acceptance.test_bad_inputs import lines, words
 from tests.support.fakes import FakeRunner, recorder
 
@@ -20,7 +20,7 @@ HEADING = "Schedules and limits"
 HOUR = Every(hours=1)
 ONE = Limit("one", concurrency=1)
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-Acts = Callable[[Leasehold], list[Callable[[], object]]]
+Acts = Callable[[Tenure], list[Callable[[], object]]]
 
 
 def sync(tenant: str, tags: list[str] | None = None) -> None: ...
@@ -133,7 +133,7 @@ def test_it_is_refused_before_anything_is_sent(line: str) -> None:
     error, says = lines(HEADING)[line]
     (kind,) = words(error)
     engine = recorder()
-    app = Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+    app = Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
     for act in REFUSED[line](app):
         with pytest.raises(getattr(product, kind)) as caught:
             act()

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Cancelled, Completed, Failed, Outcome, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.signals import Fail, JobCancelled, Retry
-from leasehold.core.task import BatchRule
-from leasehold.runtime.jobs.batches import outcomes_of_answers
-from leasehold.runtime.jobs.held import Batch, Held, Phase
-from leasehold.runtime.jobs.table import Inflight
+from tenure.core.job import JobRecord, Lease
+from tenure.core.outcome import Cancelled, Completed, Failed, Outcome, Retried
+from tenure.core.shape import Shape
+from tenure.core.signals import Fail, JobCancelled, Retry
+from tenure.core.task import BatchRule
+from tenure.runtime.jobs.batches import outcomes_of_answers
+from tenure.runtime.jobs.held import Batch, Held, Phase
+from tenure.runtime.jobs.table import Inflight
 from tests.runtime.fakes import task
 
 

@@ -1,4 +1,4 @@
-"""How processes of Leasehold find the Leasehold that started them, and nothing else than Python would."""
+"""How processes of Tenure find the Tenure that started them, and nothing else than Python would."""
 
 import json
 import os
@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import leasehold
-from leasehold.bootstrap import FILE, command_of
+import tenure
+from tenure.bootstrap import FILE, command_of
 
 PROBE = """
 import json, os, sys
-import leasehold
+import tenure
 folder = {folder!r}
-print(json.dumps([__name__, __spec__.name, sys.argv[1:], leasehold.__file__, sys.path[0], sys.path.count(folder)]))
+print(json.dumps([__name__, __spec__.name, sys.argv[1:], tenure.__file__, sys.path[0], sys.path.count(folder)]))
 """
 
 
@@ -27,14 +27,14 @@ def run(tmp_path: Path, *arguments: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_another_leasehold_on_the_path_does_not_get_in(tmp_path):
-    (tmp_path / "leasehold.py").write_text("raise RuntimeError('another Leasehold')")
-    assert leasehold.__version__ in run(tmp_path, "leasehold", "--version", PYTHONPATH=str(tmp_path))
+def test_another_tenure_on_the_path_does_not_get_in(tmp_path):
+    (tmp_path / "tenure.py").write_text("raise RuntimeError('another Tenure')")
+    assert tenure.__version__ in run(tmp_path, "tenure", "--version", PYTHONPATH=str(tmp_path))
 
 
 def test_modules_of_the_current_directory_do_not_get_in(tmp_path):
     (tmp_path / "uuid.py").write_text("raise RuntimeError('not the standard uuid')")
-    run(tmp_path, "leasehold", "--version")
+    run(tmp_path, "tenure", "--version")
 
 
 def test_a_module_runs_as_the_program_with_its_arguments(tmp_path):
@@ -49,7 +49,7 @@ def test_a_module_runs_as_the_program_with_its_arguments(tmp_path):
 
 
 def test_it_runs_with_the_options_of_this_python(tmp_path):
-    script = "from leasehold.bootstrap import command_of; print(*command_of('x'))"
+    script = "from tenure.bootstrap import command_of; print(*command_of('x'))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "dev", "-c", script],
         capture_output=True,

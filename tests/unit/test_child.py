@@ -6,12 +6,12 @@ import asyncio
 import sys
 from typing import Any
 
-from leasehold.core.job import NewJob, State
-from leasehold.engines.native import NativeEngine
-from leasehold.processes.child import WorkerProcess
-from leasehold.processes.keeper import keeper_driver
-from leasehold.processes.messages import Orders, Status, WorkerState, encode
-from leasehold.protocols.registry import engine_spec_of
+from tenure.core.job import NewJob, State
+from tenure.engines.native import NativeEngine
+from tenure.processes.child import WorkerProcess
+from tenure.processes.keeper import keeper_driver
+from tenure.processes.messages import Orders, Status, WorkerState, encode
+from tenure.protocols.registry import engine_spec_of
 
 FORKS = """
 import os, socket, sys

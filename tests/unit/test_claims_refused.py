@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import AccessDenied, LeaseholdError, WrongState
-from leasehold.core.job import Leased
-from leasehold.core.steps import Draw, Nonce
-from leasehold.engines.native import NativeEngine
+from tenure.core.errors import AccessDenied, TenureError, WrongState
+from tenure.core.job import Leased
+from tenure.core.steps import Draw, Nonce
+from tenure.engines.native import NativeEngine
 
 
 def denied(prefix: str) -> AccessDenied:
@@ -16,7 +16,7 @@ def denied(prefix: str) -> AccessDenied:
     return error
 
 
-def claim(error: LeaseholdError) -> Leased:
+def claim(error: TenureError) -> Leased:
     """Claim from the queues a and b, each of which meets the error."""
     steps = NativeEngine("shop").lease("w", ["a", "b"], 1)
     call = next(steps)
@@ -29,7 +29,7 @@ def claim(error: LeaseholdError) -> Leased:
 
 
 @pytest.mark.parametrize("error", [WrongState("A key holds data of the wrong type."), denied("NOPERM")])
-def test_a_refused_queue_leaves_the_others(error: LeaseholdError) -> None:
+def test_a_refused_queue_leaves_the_others(error: TenureError) -> None:
     assert [refused.queue for refused in claim(error).refused] == ["a", "b"]
 
 

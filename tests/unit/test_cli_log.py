@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from leasehold.cli.logs import StderrHandler, log_in_thread
+from tenure.cli.logs import StderrHandler, log_in_thread
 
 
 class Blocked(logging.Handler):
@@ -29,7 +29,7 @@ def test_the_end_of_the_log_does_not_wait_for_a_blocked_stderr(monkeypatch: pyte
     handler = Blocked()
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
     end = log_in_thread()
-    logging.getLogger("leasehold.worker").error("a line")
+    logging.getLogger("tenure.worker").error("a line")
     if is_open:
         handler.open.set()
     assert end() is is_open
@@ -50,9 +50,9 @@ def test_lines_are_dropped_and_counted_while_no_program_reads_the_pipe(monkeypat
     with open(writing, "w") as stream, open(reading, "rb", buffering=0) as reader:
         handler.setStream(stream)
         monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-        logging.getLogger("leasehold.worker").error("lost")
+        logging.getLogger("tenure.worker").error("lost")
         reader.read(1 << 20)
-        logging.getLogger("leasehold.worker").error("written")
+        logging.getLogger("tenure.worker").error("written")
         notice, line = reader.read(1000).decode().splitlines()
     assert "dropped=1" in notice
     assert line == "written"

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leasehold.core import limits
-from leasehold.core.codec import MAX_JSON_DEPTH, decode_json, encode_json, encode_raw, note_of
-from leasehold.core.errors import InvalidArgument, PayloadInvalid
-from leasehold.core.signature import Results, Signature
+from tenure.core import limits
+from tenure.core.codec import MAX_JSON_DEPTH, decode_json, encode_json, encode_raw, note_of
+from tenure.core.errors import InvalidArgument, PayloadInvalid
+from tenure.core.signature import Results, Signature
 from tests.support import untimed  # noqa: F401
 
 SECRET = "hunter2-secret"
@@ -587,7 +587,7 @@ class TestResults:
             Results("t").encode("x" * limits.MAX_RESULT)
 
     def test_notes(self):
-        assert note_of({"leasehold_note": {"type": "TypeError", "message": "no"}}) == "TypeError: no"
-        assert note_of({"leasehold_note": 1}) is None
+        assert note_of({"tenure_note": {"type": "TypeError", "message": "no"}}) == "TypeError: no"
+        assert note_of({"tenure_note": 1}) is None
         assert note_of({"other": 1}) is None
         assert note_of("x") is None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold import CancelAnswer, CancelCount, LaneFailure, LaneState, Leasehold, Page, QueueSettings, State
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
+from tenure import CancelAnswer, CancelCount, LaneFailure, LaneState, Page, QueueSettings, State, Tenure
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, UnsupportedFeature
 from tests.support.fakes import FakeEngine, FakeRunner, recorder
 
 CALLS = {
@@ -35,8 +35,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def app(engine: FakeEngine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+def app(engine: FakeEngine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
 
 
 class TestAsked:

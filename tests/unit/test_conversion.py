@@ -11,11 +11,11 @@ from typing import Any
 import pydantic
 import pytest
 
-import leasehold
-from leasehold import Codec, Job, Leasehold
-from leasehold.core.conversion import MAX_CODECS, Conversion, alike
-from leasehold.core.errors import InvalidArgument, PayloadInvalid
-from leasehold.core.signature import Results, Signature
+import tenure
+from tenure import Codec, Job, Tenure
+from tenure.core.conversion import MAX_CODECS, Conversion, alike
+from tenure.core.errors import InvalidArgument, PayloadInvalid
+from tenure.core.signature import Results, Signature
 from tests.support.fakes import FakeRunner, recorder
 
 SECRET = "hunter2-secret"
@@ -225,7 +225,7 @@ def test_a_type_that_nothing_encodes_is_refused_when_the_task_is_defined(annotat
     said = str(caught.value)
     assert said.startswith("Task shop.task: parameter 'value' must be of a type that JSON can hold without ambiguity")
     assert f"Nothing encodes a {named}. " in said
-    assert f"Leasehold(codecs=[Codec({named}, " in said
+    assert f"Tenure(codecs=[Codec({named}, " in said
 
 
 def test_a_default_stands_for_a_type_that_nothing_encodes() -> None:
@@ -243,11 +243,11 @@ def test_two_models_in_one_union_are_refused_when_the_task_is_defined() -> None:
 
 
 @pytest.fixture
-def app() -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner(), codecs=[MONEY])
+def app() -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner(), codecs=[MONEY])
 
 
-def test_the_codecs_of_an_app_reach_its_tasks_handlers_and_handles(app: Leasehold) -> None:
+def test_the_codecs_of_an_app_reach_its_tasks_handlers_and_handles(app: Tenure) -> None:
     @app.task(name="pay")
     def pay(sum: Money = FREE) -> Money:
         return sum
@@ -266,17 +266,17 @@ def test_the_codecs_of_an_app_reach_its_tasks_handlers_and_handles(app: Leasehol
 
 
 def _one(job: Job) -> None: ...
-def _later(number: int, job: leasehold.Job | None = None) -> None: ...
+def _later(number: int, job: tenure.Job | None = None) -> None: ...
 
 
 @pytest.mark.parametrize("function", [_one, _later])
-def test_a_task_with_a_parameter_for_the_job_is_refused(app: Leasehold, function: Any) -> None:
+def test_a_task_with_a_parameter_for_the_job_is_refused(app: Tenure, function: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"\(job\) must be an argument of a call, got a Job\. .*current_job\(\)"):
         app.task(function)
     assert not app.tasks
 
 
-def test_a_class_of_the_user_that_is_called_job_is_an_argument(app: Leasehold) -> None:
+def test_a_class_of_the_user_that_is_called_job_is_an_argument(app: Tenure) -> None:
     @dataclass
     class Job:
         number: int
@@ -296,9 +296,9 @@ def test_a_class_of_the_user_that_is_called_job_is_an_argument(app: Leasehold) -
         (lambda: Codec(Basket, int, int), "codec: kind must be a class that cannot be encoded without one, got Basket"),
         (lambda: Codec(datetime, int, int), "cannot be encoded without one, got datetime"),
         (lambda: Codec(object, int, int), "cannot be encoded without one, got object"),
-        (lambda: Leasehold(codecs=MONEY), "codecs must be a list of Codec"),  # type: ignore[arg-type]
-        (lambda: Leasehold(codecs=[Money]), "codecs must be a list of Codec"),  # type: ignore[list-item]
-        (lambda: Leasehold(codecs=[MONEY] * (MAX_CODECS + 1)), "codecs must be at most 100, got 101"),
+        (lambda: Tenure(codecs=MONEY), "codecs must be a list of Codec"),  # type: ignore[arg-type]
+        (lambda: Tenure(codecs=[Money]), "codecs must be a list of Codec"),  # type: ignore[list-item]
+        (lambda: Tenure(codecs=[MONEY] * (MAX_CODECS + 1)), "codecs must be at most 100, got 101"),
     ],
 )
 def test_wrong_codecs_are_refused(make: Callable[[], object], message: str) -> None:

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.app.earlier import MAX_ACCEPTED
-from leasehold.core.errors import InvalidArgument, PayloadInvalid
-from leasehold.core.task import Arguments
+from tenure import Tenure
+from tenure.app.earlier import MAX_ACCEPTED
+from tenure.core.errors import InvalidArgument, PayloadInvalid
+from tenure.core.task import Arguments
 from tests.support.fakes import FakeRunner, recorder
 
 LIST = "must be names of tasks, as in"
 
 
 @pytest.fixture
-def app() -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner())
+def app() -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner())
 
 
 def send(message: str, *, on: date | None = None) -> None: ...
@@ -29,14 +29,14 @@ def send_v1(to: str, subject: str = "none") -> dict[str, Any]:
     return {"message": f"{subject} for {to}"}
 
 
-def decoded(app: Leasehold, task: str, payload: bytes) -> Arguments:
+def decoded(app: Tenure, task: str, payload: bytes) -> Arguments:
     """What a worker of the app calls the function with."""
     (decode,) = (spec.decode for spec in app.specs() if spec.name == task)
     assert decode is not None
     return decode(payload)
 
 
-def test_an_earlier_name_is_a_task_of_the_worker_with_the_same_function_and_options(app: Leasehold) -> None:
+def test_an_earlier_name_is_a_task_of_the_worker_with_the_same_function_and_options(app: Tenure) -> None:
     task = app.task(name="send.v2", accepts=["send", "mail"], queue="mails", timeout=5)(send)
     assert [(spec.name, spec.queue, spec.function, spec.timeout_ms) for spec in app.specs()] == [
         (name, "mails", send, 5_000) for name in ("send.v2", "send", "mail")
@@ -47,7 +47,7 @@ def test_an_earlier_name_is_a_task_of_the_worker_with_the_same_function_and_opti
     assert [job.task for job in app.engine.enqueued] == ["send.v2"]  # type: ignore[attr-defined]
 
 
-def test_jobs_of_an_earlier_name_go_through_its_function(app: Leasehold) -> None:
+def test_jobs_of_an_earlier_name_go_through_its_function(app: Tenure) -> None:
     app.task(name="send.v2", accepts={"send": send_v1, "mail": None})(send)
     assert decoded(app, "send", b'[["a@x"],{"subject":"hello"}]') == ((), {"message": "hello for a@x"})
     assert decoded(app, "send", b'[["a@x"],{}]') == ((), {"message": "none for a@x"})
@@ -56,7 +56,7 @@ def test_jobs_of_an_earlier_name_go_through_its_function(app: Leasehold) -> None
         decoded(app, "send", b'[["a@x",1],{}]')
 
 
-def test_jobs_of_an_earlier_signature_run_where_they_do_not_fit_the_one_of_today(app: Leasehold) -> None:
+def test_jobs_of_an_earlier_signature_run_where_they_do_not_fit_the_one_of_today(app: Tenure) -> None:
     app.task(name="send", accepts={"send": send_v1})(send)
     assert len(app.specs()) == 1
     assert decoded(app, "send", b'[["a@x","hello"],{}]') == ((), {"message": "hello for a@x"})
@@ -65,7 +65,7 @@ def test_jobs_of_an_earlier_signature_run_where_they_do_not_fit_the_one_of_today
         decoded(app, "send", b'[["a@x"],{"cc":"b@x"}]')
 
 
-def test_a_removed_argument_names_the_way_out(app: Leasehold) -> None:
+def test_a_removed_argument_names_the_way_out(app: Tenure) -> None:
     app.task(name="send")(send)
     with pytest.raises(
         PayloadInvalid, match=r"Task send: too many positional arguments\. If the task has changed since"
@@ -82,7 +82,7 @@ def test_a_removed_argument_names_the_way_out(app: Leasehold) -> None:
         ({}, "Task send.v2: missing a required argument"),
     ],
 )
-def test_an_answer_that_is_no_call_of_today_is_refused(app: Leasehold, answer: Any, message: str) -> None:
+def test_an_answer_that_is_no_call_of_today_is_refused(app: Tenure, answer: Any, message: str) -> None:
     def upgrade(to: str) -> Any:
         return answer
 
@@ -91,7 +91,7 @@ def test_an_answer_that_is_no_call_of_today_is_refused(app: Leasehold, answer: A
         decoded(app, "send", b'[["a@x"],{}]')
 
 
-def _odd(to: Leasehold) -> dict[str, Any]:
+def _odd(to: Tenure) -> dict[str, Any]:
     return {}
 
 
@@ -113,13 +113,13 @@ async def _async(to: str) -> dict[str, Any]:
         ({"send": lambda to: {}, "mail": _odd}, "Task mail: parameter 'to' must be of a type"),
     ],
 )
-def test_wrong_names_and_functions_are_refused(app: Leasehold, accepts: Any, message: str) -> None:
+def test_wrong_names_and_functions_are_refused(app: Tenure, accepts: Any, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         app.task(name="send.v2", accepts=accepts)(send)
     assert not app.tasks
 
 
-def _taken(app: Leasehold) -> list[Callable[[], object]]:
+def _taken(app: Tenure) -> list[Callable[[], object]]:
     return [
         lambda: app.task(name="send")(send),
         lambda: app.task(name="send.v3", accepts=["send"])(send),
@@ -128,7 +128,7 @@ def _taken(app: Leasehold) -> list[Callable[[], object]]:
 
 
 @pytest.mark.parametrize("n", range(3))
-def test_a_name_that_another_task_has_or_accepts_is_refused(app: Leasehold, n: int) -> None:
+def test_a_name_that_another_task_has_or_accepts_is_refused(app: Tenure, n: int) -> None:
     app.task(name="send.v2", accepts=["send"])(send)
     with pytest.raises(InvalidArgument, match=r"There already is a task 'send\.v2'"):
         _taken(app)[n]()

@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
-from leasehold.core.job import JobRecord, Lease, NewJob
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import Shape, UniqueRule
-from leasehold.core.steps import Arg, Draw, Invoke, Nonce
-from leasehold.core.unsupported import NAMES, check_job
-from leasehold.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner, weight_of
-from leasehold.engines.kit.unsupported import Unsupported
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native import scripts as native
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue import scripts as redis_work_queue
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
+from tenure.core.job import JobRecord, Lease, NewJob
+from tenure.core.outcome import Completed
+from tenure.core.shape import Shape, UniqueRule
+from tenure.core.steps import Arg, Draw, Invoke, Nonce
+from tenure.core.unsupported import NAMES, check_job
+from tenure.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner, weight_of
+from tenure.engines.kit.unsupported import Unsupported
+from tenure.engines.native import NativeEngine
+from tenure.engines.native import scripts as native
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.engines.redis_work_queue import scripts as redis_work_queue
 from tests.support.engines import ENTRIES, Entry, Options
 
 
@@ -106,7 +106,7 @@ def test_a_redis_that_is_away_is_away_for_all_queues():
 @pytest.mark.parametrize("sent", [0, 1])
 def test_a_queue_that_is_full_says_what_the_others_have_got(sent):
     def answer(call):
-        if call.script.name == "enqueue" and call.keys == ("{leasehold:full}",):
+        if call.script.name == "enqueue" and call.keys == ("{tenure:full}",):
             raise ReplyError("LHFULL", "LHFULL 5 5 1")
         return b"1"
 

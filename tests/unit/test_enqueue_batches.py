@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from leasehold import JobHandle, Leasehold
-from leasehold.app.tasks import Task
-from leasehold.client.batches import MOST, MOST_BYTES, MOST_LETTERS
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, QueueFull, Unreachable
-from leasehold.core.job import Enqueued, NewJob
-from leasehold.core.steps import Steps
-from leasehold.engines.kit.chunks import chunks
+from tenure import JobHandle, Tenure
+from tenure.app.tasks import Task
+from tenure.client.batches import MOST, MOST_BYTES, MOST_LETTERS
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, QueueFull, Unreachable
+from tenure.core.job import Enqueued, NewJob
+from tenure.core.steps import Steps
+from tenure.engines.kit.chunks import chunks
 from tests.support.engines import ENTRIES, Entry, Options
 from tests.support.fakes import FakeEngine, FakeRunner, double
 
@@ -75,7 +75,7 @@ def runner() -> SlowRunner:
 
 
 @pytest.fixture
-def task(app: Leasehold) -> Task[..., Any, Any]:
+def task(app: Tenure) -> Task[..., Any, Any]:
     return app.task(double)
 
 
@@ -213,7 +213,7 @@ async def test_a_program_that_cancels_all_tasks_leaves_no_caller_waiting(engine,
         await asyncio.sleep(0)  # the callers have joined
         await asyncio.sleep(0)  # its task is there, and has not run
     for each in asyncio.all_tasks() - {asyncio.current_task()}:
-        if each.get_name() == "leasehold enqueue":
+        if each.get_name() == "tenure enqueue":
             each.cancel()
     await asyncio.wait(tasks[1:])
     assert [each.cancelled() for each in tasks] == [False, True, True]

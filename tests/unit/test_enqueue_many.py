@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.client.client import new_ids
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import NewJob
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Draw, Invoke, Nonce, Steps, T, working
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.queue_farm.engine import QueueFarmEngine
+from tenure.client.client import new_ids
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import NewJob
+from tenure.core.shape import Shape
+from tenure.core.steps import Draw, Invoke, Nonce, Steps, T, working
+from tenure.engines.native import NativeEngine
+from tenure.engines.queue_farm.engine import QueueFarmEngine
 
 
 def test_ids_drawn_together_are_letters_and_digits_and_differ() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, JobFailed, PayloadTooLarge, QueueFull, ReplyError, ResultTimeout
-from leasehold.core.signals import Fail, Retry
+from tenure.core.errors import InvalidArgument, JobFailed, PayloadTooLarge, QueueFull, ReplyError, ResultTimeout
+from tenure.core.signals import Fail, Retry
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.processes import system
-from leasehold.processes import system as parent
-from leasehold.processes.system import ProcessGroup, group_of
+from tenure.processes import system
+from tenure.processes import system as parent
+from tenure.processes.system import ProcessGroup, group_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="it needs /proc")

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from leasehold import State
-from leasehold.client.handle import RESULT_WAIT_MS
-from leasehold.core.engine import Feature
-from leasehold.core.errors import (
+from tenure import State
+from tenure.client.handle import RESULT_WAIT_MS
+from tenure.core.engine import Feature
+from tenure.core.errors import (
     InvalidArgument,
     JobFailed,
     JobNotFound,
@@ -19,8 +19,8 @@ from leasehold.core.errors import (
     ResultTimeout,
     UnsupportedFeature,
 )
-from leasehold.core.job import ErrorInfo
-from leasehold.core.shape import Progress
+from tenure.core.job import ErrorInfo
+from tenure.core.shape import Progress
 from tests.support.fakes import double, view
 
 
@@ -76,7 +76,7 @@ class TestResults:
             app.queue("q").job("id").result()
 
     def test_a_note_is_no_result(self, app, engine):
-        engine.views = [view(State.COMPLETED, b'{"leasehold_note":{"type":"TypeError","message":"a set"}}')]
+        engine.views = [view(State.COMPLETED, b'{"tenure_note":{"type":"TypeError","message":"a set"}}')]
         with pytest.raises(ResultError, match="TypeError: a set"):
             app.queue("q").job("id").result()
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import leasehold
-from leasehold import InvalidArgument, Leasehold
+import tenure
+from tenure import InvalidArgument, Tenure
 from tests.support.fakes import FakeRunner, recorder
 
 if TYPE_CHECKING:
-    from leasehold import Job
+    from tenure import Job
 
 
 @pytest.fixture
-def app() -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner())
+def app() -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=recorder(), runner=FakeRunner())
 
 
 def one(job: Job) -> None: ...
-async def aone(job: leasehold.Job) -> None: ...
+async def aone(job: tenure.Job) -> None: ...
 def perhaps(job: Job | None) -> None: ...
 def many(jobs: list[Job]) -> None: ...
 async def amany(jobs: Sequence[Job]) -> None: ...
@@ -44,7 +44,7 @@ OPEN = [either, says_nothing, anything, unknown]
 
 
 @pytest.mark.parametrize("function", ONE)
-def test_one_job_where_a_list_comes(app: Leasehold, function: Callable[..., Any]) -> None:
+def test_one_job_where_a_list_comes(app: Tenure, function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgument, match=rf"{function.__name__}\(job\) must be list\[Job\]") as caught:
         app.handler("q", batch=10)(function)
     assert function.__qualname__ in str(caught.value)
@@ -53,7 +53,7 @@ def test_one_job_where_a_list_comes(app: Leasehold, function: Callable[..., Any]
 
 
 @pytest.mark.parametrize("function", MANY)
-def test_a_list_where_one_job_comes(app: Leasehold, function: Callable[..., Any]) -> None:
+def test_a_list_where_one_job_comes(app: Tenure, function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgument, match=rf"{function.__name__}\(jobs\) must be a Job .*batch=50"):
         app.handler("q")(function)
     assert not app.handlers
@@ -61,7 +61,7 @@ def test_a_list_where_one_job_comes(app: Leasehold, function: Callable[..., Any]
 
 
 @pytest.mark.parametrize("function", OPEN)
-def test_what_does_not_say_is_taken(app: Leasehold, function: Callable[..., Any]) -> None:
+def test_what_does_not_say_is_taken(app: Tenure, function: Callable[..., Any]) -> None:
     app.handler("one")(function)
     app.handler("many", batch=10)(function)
     assert set(app.handlers) == {"one", "many"}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold, Outgoing
-from leasehold.app.hooks import MAX_MIDDLEWARE
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from leasehold.core.names import MAX_HEADERS
+from tenure import Outgoing, Tenure
+from tenure.app.hooks import MAX_MIDDLEWARE
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, UnsupportedFeature
+from tenure.core.names import MAX_HEADERS
 from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 TENANT: ContextVar[str] = ContextVar("tenant")
@@ -24,8 +24,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def app(engine: FakeEngine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+def app(engine: FakeEngine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
 
 
 def sent(engine: FakeEngine) -> list[Any]:

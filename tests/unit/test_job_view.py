@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold import JobView, State
-from leasehold.cli.output.jobs import describe
+from tenure import JobView, State
+from tenure.cli.output.jobs import describe
 
 
 def test_its_repr_has_no_contents() -> None:

@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from leasehold.core.engine import CancelAsked, HeartbeatReply
-from leasehold.core.job import JobRecord, Lease, LeaseRef
-from leasehold.processes.messages import (
+from tenure.core.engine import CancelAsked, HeartbeatReply
+from tenure.core.job import JobRecord, Lease, LeaseRef
+from tenure.processes.messages import (
     UNSENT_MAX,
     Goodbye,
     Holdings,
@@ -23,8 +23,8 @@ from leasehold.processes.messages import (
     decode,
     encode,
 )
-from leasehold.processes.overdue import Timeouts
-from leasehold.processes.system import ProcessGroup
+from tenure.processes.overdue import Timeouts
+from tenure.processes.system import ProcessGroup
 
 
 @pytest.mark.parametrize(

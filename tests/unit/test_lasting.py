@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from leasehold import Debounce, InvalidArgument, Leasehold, Shape, Throttle, Unique
-from leasehold.core.shape import Conflict, UniqueRule
+from tenure import Debounce, InvalidArgument, Shape, Tenure, Throttle, Unique
+from tenure.core.shape import Conflict, UniqueRule
 from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 SHORT = [
@@ -28,12 +28,12 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def app(engine: FakeEngine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+def app(engine: FakeEngine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
 
 
 @pytest.mark.parametrize(("unique", "named"), SHORT)
-def test_a_key_that_ends_before_the_job(app: Leasehold, engine: FakeEngine, unique: Any, named: str) -> None:
+def test_a_key_that_ends_before_the_job(app: Tenure, engine: FakeEngine, unique: Any, named: str) -> None:
     plain, always = app.task(name="plain")(double), app.task(name="always", persistent=True)(double)
     for act in (
         lambda: plain.using(unique=unique, persistent=True),
@@ -54,7 +54,7 @@ def test_a_key_that_ends_before_the_job(app: Leasehold, engine: FakeEngine, uniq
 
 
 @pytest.mark.parametrize("on_conflict", ["reject", "existing", "replace"])
-def test_a_key_that_lasts(app: Leasehold, engine: FakeEngine, on_conflict: Any) -> None:
+def test_a_key_that_lasts(app: Tenure, engine: FakeEngine, on_conflict: Any) -> None:
     app.task(persistent=True, unique=Unique("x", on_conflict=on_conflict))(double).enqueue(1)
     rule = UniqueRule("k:x", conflict=Conflict(on_conflict))
     assert engine.enqueued[0].shape == Shape(unique=rule, persistent=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.job import JobRecord, Lease
-from leasehold.core.latency import BOUNDS, Latency, Times, bucket_of, latency_of
-from leasehold.runtime.jobs.held import Held
-from leasehold.runtime.observe.latency import WINDOW_S, Latencies
+from tenure.core.job import JobRecord, Lease
+from tenure.core.latency import BOUNDS, Latency, Times, bucket_of, latency_of
+from tenure.runtime.jobs.held import Held
+from tenure.runtime.observe.latency import WINDOW_S, Latencies
 from tests.runtime.fakes import task
 
 SINCE_1970_S = 1_800_000_000.0

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from leasehold.core.engine import CancelAsked, HeartbeatReply, Timing
-from leasehold.core.errors import Unreachable, WrongState
-from leasehold.core.job import LeaseRef
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.processes import keeper as module
-from leasehold.processes.keeper import LEFT_MS, LeaseKeeper
-from leasehold.processes.messages import Goodbye, Holdings, Orders, Report
-from leasehold.processes.system import ProcessGroup
+from tenure.core.engine import CancelAsked, HeartbeatReply, Timing
+from tenure.core.errors import Unreachable, WrongState
+from tenure.core.job import LeaseRef
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.processes import keeper as module
+from tenure.processes.keeper import LEFT_MS, LeaseKeeper
+from tenure.processes.messages import Goodbye, Holdings, Orders, Report
+from tenure.processes.system import ProcessGroup
 
 
 class Engine(NativeEngine):

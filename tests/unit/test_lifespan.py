@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from leasehold import InvalidArgument, Leasehold
-from leasehold.runtime import lifespan as module
-from leasehold.runtime.lifespan import LifespanFailed
+from tenure import InvalidArgument, Tenure
+from tenure.runtime import lifespan as module
+from tenure.runtime.lifespan import LifespanFailed
 
 told: list[str] = []
 
@@ -41,7 +41,7 @@ def opened_sync(app: Any) -> Iterator[None]:
 
 @pytest.mark.parametrize("manager", [opened, opened_sync])
 async def test_everything_is_called_once_and_in_order(manager: Any) -> None:
-    app = Leasehold(lifespan=manager)
+    app = Tenure(lifespan=manager)
     app.on_startup(lambda: told.append("first"))
 
     @app.on_startup
@@ -62,14 +62,14 @@ async def test_everything_is_called_once_and_in_order(manager: Any) -> None:
 
 async def test_an_app_without_one_starts_no_task() -> None:
     before = asyncio.all_tasks()
-    lifespan = Leasehold().lifespan()
+    lifespan = Tenure().lifespan()
     await lifespan.begin()
     assert asyncio.all_tasks() == before
     await lifespan.end()
 
 
 async def test_what_was_opened_is_closed_when_the_start_fails() -> None:
-    app = Leasehold(lifespan=opened)
+    app = Tenure(lifespan=opened)
 
     @app.on_startup
     def boom() -> None:
@@ -83,7 +83,7 @@ async def test_what_was_opened_is_closed_when_the_start_fails() -> None:
 
 
 async def test_a_start_that_is_cancelled_ends() -> None:
-    app = Leasehold()
+    app = Tenure()
     begun = asyncio.Event()
 
     @app.on_startup
@@ -104,7 +104,7 @@ async def test_a_start_that_is_cancelled_ends() -> None:
 
 
 async def test_an_error_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    app = Leasehold()
+    app = Tenure()
 
     @app.on_shutdown
     def boom() -> None:
@@ -120,7 +120,7 @@ async def test_an_end_that_hangs_is_cancelled(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "END_S", 0.01)
-    app = Leasehold()
+    app = Tenure()
 
     @app.on_shutdown
     async def forever() -> None:
@@ -134,6 +134,6 @@ async def test_an_end_that_hangs_is_cancelled(
 
 def test_what_cannot_be_called_so_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="lifespan must be a function that takes the app"):
-        Leasehold(lifespan=lambda: opened_sync(None))  # type: ignore[arg-type, misc]
+        Tenure(lifespan=lambda: opened_sync(None))  # type: ignore[arg-type, misc]
     with pytest.raises(InvalidArgument, match="on_startup"):
-        Leasehold().on_startup(lambda app: None)  # type: ignore[type-var]
+        Tenure().on_startup(lambda app: None)  # type: ignore[type-var]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from leasehold import InvalidArgument, Leasehold, Limit, LimitRule, RateLimited, UnsupportedFeature
-from leasehold.client.limit import MAX_LIMITS, interval_of
-from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Retried
-from leasehold.core.rates import MAX_REST_MS
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.held import Held
+from tenure import InvalidArgument, Limit, LimitRule, RateLimited, Tenure, UnsupportedFeature
+from tenure.client.limit import MAX_LIMITS, interval_of
+from tenure.core.job import JobRecord, Lease
+from tenure.core.outcome import Retried
+from tenure.core.rates import MAX_REST_MS
+from tenure.core.shape import PLAIN, Shape
+from tenure.runtime.jobs import outcomes
+from tenure.runtime.jobs.held import Held
 from tests.runtime.fakes import task
 from tests.support.fakes import FakeEngine, FakeRunner, recorder
 
@@ -29,8 +29,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def app(engine: FakeEngine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+def app(engine: FakeEngine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
 
 
 def charge(tenant: str, amount: int = 1, *, user: object = None) -> None: ...
@@ -167,7 +167,7 @@ class TestQueues:
 
 @pytest.mark.parametrize("protocol", ["redis-work-queue:x", "queue-farm:x", "worqr:x", "hworker:x"])
 def test_other_protocols_refuse_limits_where_they_are_defined(protocol: str):
-    app = Leasehold("redis://nowhere.invalid", protocol=protocol)
+    app = Tenure("redis://nowhere.invalid", protocol=protocol)
     with pytest.raises(UnsupportedFeature, match="limits of rate or concurrency"):
         app.queue_defaults("default", limits=[STRIPE])
     with pytest.raises(UnsupportedFeature, match="limits of rate or concurrency"):

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.core.job import ErrorInfo, JobRecord, Lease
-from leasehold.core.outcome import Completed, Crashed, Failed, Retried
-from leasehold.runtime import log
-from leasehold.runtime.jobs.job import enter
-from leasehold.runtime.observe.format import formatter
-from leasehold.settings import Settings
+from tenure.core.errors import InvalidArgument, NotConfigured
+from tenure.core.job import ErrorInfo, JobRecord, Lease
+from tenure.core.outcome import Completed, Crashed, Failed, Retried
+from tenure.runtime import log
+from tenure.runtime.jobs.job import enter
+from tenure.runtime.observe.format import formatter
+from tenure.settings import Settings
 
 RESULT = "s3cret result"
 LEASE = Lease("w", 1, JobRecord("a\nb", "emails", "send", b"card 4242", 0), 2, 0)
@@ -49,7 +49,7 @@ class Written:
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
-    one = logging.getLogger("leasehold")
+    one = logging.getLogger("tenure")
     level = one.level
     one.setLevel(logging.INFO)
     yield one
@@ -77,7 +77,7 @@ def test_an_event_is_one_object_with_its_fields(as_json):
     assert time.utcoffset() is not None
     assert one == {
         "level": "warning",
-        "logger": "leasehold.worker",
+        "logger": "tenure.worker",
         "event": "redis_restored",
         "message": "Redis responds, or accepts such calls, again.",
         "worker": "w",
@@ -127,7 +127,7 @@ def test_records_of_others_have_their_message_their_error_and_the_job(as_json):
     class Job:
         queue, task, id = "emails", "send", "a"
 
-    logger = logging.getLogger("leasehold.test")
+    logger = logging.getLogger("tenure.test")
     logger.info("hello %s", "you")
     try:
         raise KeyError("no")
@@ -140,7 +140,7 @@ def test_records_of_others_have_their_message_their_error_and_the_job(as_json):
 
     copy_context().run(in_a_job)
     hello, oh, inside = as_json.objects
-    assert (hello["message"], hello["logger"], hello["level"]) == ("hello you", "leasehold.test", "info")
+    assert (hello["message"], hello["logger"], hello["level"]) == ("hello you", "tenure.test", "info")
     assert "id" not in hello
     assert (oh["message"], oh["error"]) == ("oh", "KeyError")
     assert "KeyError: 'no'" in oh["traceback"]
@@ -157,8 +157,8 @@ def test_for_people_it_is_time_level_and_the_event(for_people):
 
 def test_which_form_is_a_setting():
     assert Settings.load({}).log_format == "human"
-    assert Settings.load({"LEASEHOLD_LOG_FORMAT": "json"}).log_format == "json"
-    with pytest.raises(NotConfigured, match="LEASEHOLD_LOG_FORMAT"):
-        Settings.load({"LEASEHOLD_LOG_FORMAT": "xml"})
+    assert Settings.load({"TENURE_LOG_FORMAT": "json"}).log_format == "json"
+    with pytest.raises(NotConfigured, match="TENURE_LOG_FORMAT"):
+        Settings.load({"TENURE_LOG_FORMAT": "xml"})
     with pytest.raises(InvalidArgument, match="human, json"):
         formatter("xml")

@@ -7,8 +7,8 @@ import importlib.util
 
 import pytest
 
-from leasehold.core.errors import NotConfigured
-from leasehold.runtime.handlers.loop import LoopKind, check_loop, kept_running, loop_factory
+from tenure.core.errors import NotConfigured
+from tenure.runtime.handlers.loop import LoopKind, check_loop, kept_running, loop_factory
 
 
 @pytest.mark.parametrize("kind", LoopKind)
@@ -41,5 +41,5 @@ def test_a_task_that_raises_such_an_error_ends_the_loop_only_where_it_is_not_kep
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     check_loop(LoopKind.ASYNCIO)
-    with pytest.raises(NotConfigured, match=r"uvloop, which is not installed.*leasehold\[uvloop\]"):
+    with pytest.raises(NotConfigured, match=r"uvloop, which is not installed.*tenure\[uvloop\]"):
         loop_factory(LoopKind.UVLOOP)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.runtime.handlers.runners import TURN_S, LoopRunner
-from leasehold.runtime.jobs.held import Ended, Stop
+from tenure.runtime.handlers.runners import TURN_S, LoopRunner
+from tenure.runtime.jobs.held import Ended, Stop
 
 VARIABLE: ContextVar[str] = ContextVar("variable", default="none")
 

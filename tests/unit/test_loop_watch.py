@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.job import JobRecord, Lease
-from leasehold.runtime.handlers.blocked import LoopWatch
+from tenure.core.job import JobRecord, Lease
+from tenure.runtime.handlers.blocked import LoopWatch
 
 LEASE = Lease("w", 1, JobRecord("a", "q", "shop.send", b"", 0), 0, 0)
 
@@ -39,7 +39,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def _level(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "leasehold.worker")
+    caplog.set_level(logging.WARNING, "tenure.worker")
 
 
 async def test_the_job_and_the_place_are_named_when_it_has_ended(caplog):

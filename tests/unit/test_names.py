@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from leasehold.core import limits, names
-from leasehold.core.errors import InvalidArgument
+from tenure.core import limits, names
+from tenure.core.errors import InvalidArgument
 
 
 @pytest.mark.parametrize("name", ["images", "a", "x" * 200, "Grüße, Welt", "a:b{c}*?[d]", ".hidden", "a b", "🎈"])

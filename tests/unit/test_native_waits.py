@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from leasehold.core.waiting import Lead, Wake
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.cluster import NativeClusterEngine
+from tenure.core.waiting import Lead, Wake
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.cluster import NativeClusterEngine
 
 
 def read_partitions(engine: NativeEngine, queue: str, number: int) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from leasehold import Debounce, Leasehold, NotUnique, Throttle, Unique
-from leasehold.app.handlers import MAX_BATCH_SIZE
-from leasehold.client.unique import MAX_WINDOW_MS
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import DuplicateJob, InvalidArgument, UnsupportedFeature
-from leasehold.core.job import Enqueued
-from leasehold.core.names import MAX_UNIQUE_KEY
-from leasehold.core.shape import PLAIN, Conflict, Shape, UniqueRule, Until
-from leasehold.core.task import BatchRule
+from tenure import Debounce, NotUnique, Tenure, Throttle, Unique
+from tenure.app.handlers import MAX_BATCH_SIZE
+from tenure.client.unique import MAX_WINDOW_MS
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import DuplicateJob, InvalidArgument, UnsupportedFeature
+from tenure.core.job import Enqueued
+from tenure.core.names import MAX_UNIQUE_KEY
+from tenure.core.shape import PLAIN, Conflict, Shape, UniqueRule, Until
+from tenure.core.task import BatchRule
 from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 YEARS = datetime(2030, 1, 1, tzinfo=UTC)
@@ -28,8 +28,8 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def app(engine: FakeEngine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
+def app(engine: FakeEngine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner())
 
 
 def key_of(engine: FakeEngine, position: int = -1) -> str:

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.backoff import Backoff
-from leasehold.core.errors import PayloadInvalid
-from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.signals import Fail, JobCancelled, Retry
-from leasehold.core.signature import Results
-from leasehold.core.task import TaskSpec
-from leasehold.runtime.errors import MAX_TRACEBACK_BYTES
-from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.held import Held
+from tenure.core import limits
+from tenure.core.backoff import Backoff
+from tenure.core.errors import PayloadInvalid
+from tenure.core.job import JobRecord, Lease
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Retried
+from tenure.core.shape import Shape
+from tenure.core.signals import Fail, JobCancelled, Retry
+from tenure.core.signature import Results
+from tenure.core.task import TaskSpec
+from tenure.runtime.errors import MAX_TRACEBACK_BYTES
+from tenure.runtime.jobs import outcomes
+from tenure.runtime.jobs.held import Held
 from tests.runtime.fakes import task
 
 SPEC = task(lambda: None, retries=2, backoff=Backoff.fixed(7))
@@ -175,7 +175,7 @@ def _exit(value: object) -> bytes:
 def test_a_result_that_cannot_be_kept_leaves_a_note_and_the_job_completed(encode, caplog):
     outcome = outcomes.outcome_of_return(held(task(lambda: None, encode_result=encode)), set(), half)
     assert isinstance(outcome, Completed)
-    assert b"leasehold_note" in outcome.result
+    assert b"tenure_note" in outcome.result
     assert len(outcome.result) < limits.MAX_RESULT
     (told,) = caplog.messages
     assert told.startswith("result_dropped queue=q task=t id=")

@@ -13,14 +13,14 @@ import sys
 import click
 import pytest
 
-from leasehold.cli.work.processes import arguments_of
-from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument, NotConfigured
-from leasehold.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, HealthOutputs, HealthReporter
-from leasehold.processes.link import ParentSocket
-from leasehold.processes.messages import Status, WorkerState
-from leasehold.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
-from leasehold.processes.slots import PAUSE_CAP_MS, Slot
+from tenure.cli.work.processes import arguments_of
+from tenure.core import limits
+from tenure.core.errors import InvalidArgument, NotConfigured
+from tenure.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, HealthOutputs, HealthReporter
+from tenure.processes.link import ParentSocket
+from tenure.processes.messages import Status, WorkerState
+from tenure.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
+from tenure.processes.slots import PAUSE_CAP_MS, Slot
 
 READY_S = HEALTH_READY_MS / limits.SECOND
 LIVE_S = HEALTH_LIVE_MS / limits.SECOND
@@ -162,7 +162,7 @@ class TestTeller:
         assert os.listdir(tmp_path) == []
 
     async def test_a_file_that_cannot_be_written_is_said_once_and_ends_nothing(self, tmp_path, caplog, monkeypatch):
-        monkeypatch.setattr("leasehold.processes.health.HEALTH_MS", 1)
+        monkeypatch.setattr("tenure.processes.health.HEALTH_MS", 1)
         rounds: list[int] = []
 
         def look() -> Health:
@@ -263,7 +263,7 @@ class TestParentSocket:
     def test_until_it_is_taken_whatever_comes_ends_the_process(self, how):
         """The app may be loading, or hang in it: it has no job."""
         ours, theirs = socket.socketpair()
-        program = f"from leasehold.processes.link import ParentSocket; ParentSocket({theirs.fileno()}); input()"
+        program = f"from tenure.processes.link import ParentSocket; ParentSocket({theirs.fileno()}); input()"
         command = [sys.executable, "-c", program]
         with ours, subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[theirs.fileno()]) as child:
             theirs.close()

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leasehold.core import names
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.partitions import MAX_PARTITIONS, place_of
-from leasehold.engines.native.keys import SLOTS, TRIES, queue_of, queue_prefix
-from leasehold.redis.slots import slot_of_key
+from tenure.core import names
+from tenure.core.errors import InvalidArgument
+from tenure.core.partitions import MAX_PARTITIONS, place_of
+from tenure.engines.native.keys import SLOTS, TRIES, queue_of, queue_prefix
+from tenure.redis.slots import slot_of_key
 from tests.support.cluster import fullest_node
 
 
@@ -36,12 +36,12 @@ def test_no_node_has_many_more_partitions_than_the_others(queue: str) -> None:
 
 
 def test_every_partition_has_a_cell_of_slots_of_its_own() -> None:
-    prefixes = [queue_prefix("leasehold", place_of("orders", n)) for n in range(MAX_PARTITIONS)]
+    prefixes = [queue_prefix("tenure", place_of("orders", n)) for n in range(MAX_PARTITIONS)]
     assert len({slot_of_key(prefix) * MAX_PARTITIONS // SLOTS for prefix in prefixes}) == MAX_PARTITIONS
     assert {queue_of(prefix) for prefix in prefixes} == {"orders"}
 
 
-@pytest.mark.parametrize("begun", ["leasehold:orders/1-", "x:y/255-"])
+@pytest.mark.parametrize("begun", ["tenure:orders/1-", "x:y/255-"])
 def test_a_number_of_three_digits_reaches_every_cell(begun: str) -> None:
     """So the search ends for every name: CRCs of texts of equal length, with another beginning, differ by the same
     bits, which only exchanges the cells."""

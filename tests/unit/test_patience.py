@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from leasehold.core.backoff import RetryBudget
-from leasehold.redis.sessions import MAX_FREE, Sessions
+from tenure.core.backoff import RetryBudget
+from tenure.redis.sessions import MAX_FREE, Sessions
 
 
 def _waits(limit_s: float, draw: float) -> list[float]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leasehold import Leasehold
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.task import BatchRule, RunIn
+from tenure import Tenure
+from tenure.core.errors import InvalidArgument
+from tenure.core.task import BatchRule, RunIn
 
 
 def plain(number: int) -> None: ...
@@ -15,7 +15,7 @@ async def coroutine(number: int) -> None: ...
 
 @pytest.fixture
 def app():
-    return Leasehold("redis://localhost:1")
+    return Tenure("redis://localhost:1")
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-import leasehold
-from leasehold import Backoff, Leasehold, TaskDefaults, events
-from leasehold.app.hooks import MAX_LISTENERS, MAX_MIDDLEWARE
-from leasehold.core import limits
-from leasehold.core.backoff import OwnBackoff
-from leasehold.core.errors import InvalidArgument, JobFailed
-from leasehold.core.events import EVENTS
-from leasehold.core.retries import RetryRule
-from leasehold.core.task import TaskSpec
+import tenure
+from tenure import Backoff, TaskDefaults, Tenure, events
+from tenure.app.hooks import MAX_LISTENERS, MAX_MIDDLEWARE
+from tenure.core import limits
+from tenure.core.backoff import OwnBackoff
+from tenure.core.errors import InvalidArgument, JobFailed
+from tenure.core.events import EVENTS
+from tenure.core.retries import RetryRule
+from tenure.core.task import TaskSpec
 from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 
-def app_of(engine: FakeEngine | None = None, **options: Any) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine or recorder(), runner=FakeRunner(), **options)
+def app_of(engine: FakeEngine | None = None, **options: Any) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine or recorder(), runner=FakeRunner(), **options)
 
 
-def spec_of(app: Leasehold) -> TaskSpec:
+def spec_of(app: Tenure) -> TaskSpec:
     return app.specs()[0]
 
 
@@ -178,7 +178,7 @@ class TestOn:
 
     @pytest.mark.parametrize("kinds", [(), ("failed",), (JobFailed,), (int,), (lambda event: None,)])
     def test_takes_classes_of_events(self, kinds):
-        with pytest.raises(InvalidArgument, match=r"leasehold\.events"):
+        with pytest.raises(InvalidArgument, match=r"tenure\.events"):
             app_of().on(*kinds)
 
     def test_the_listener_takes_the_event(self):
@@ -193,7 +193,7 @@ class TestOn:
             app.on(events.Failed)(print)
 
     def test_every_event_can_be_had_from_the_package(self):
-        assert leasehold.events is events
+        assert tenure.events is events
         assert {kind.__name__ for kind in EVENTS} <= set(events.__all__)
         assert all(hasattr(events, name) for name in events.__all__)
 
@@ -203,11 +203,11 @@ class TestMiddleware:
         app = app_of()
 
         @app.middleware
-        async def outer(jobs: Any, call_next: leasehold.CallNext) -> Any:
+        async def outer(jobs: Any, call_next: tenure.CallNext) -> Any:
             return await call_next()
 
         @app.middleware
-        def inner(jobs: Any, call_next: leasehold.CallNextSync) -> Any:
+        def inner(jobs: Any, call_next: tenure.CallNextSync) -> Any:
             return call_next()
 
         assert app.layers == (outer, inner)

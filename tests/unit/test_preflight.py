@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from leasehold.app.preflight import Finding, Inspection, Level, combined, fields_of, judge, log
-from leasehold.core.errors import AccessDenied, QueueFull
-from leasehold.core.steps import Command
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native import rights as native
-from leasehold.engines.redis_work_queue import rights as redis_work_queue
-from leasehold.protocols.registry import rights_of
+from tenure.app.preflight import Finding, Inspection, Level, combined, fields_of, judge, log
+from tenure.core.errors import AccessDenied, QueueFull
+from tenure.core.steps import Command
+from tenure.engines.native import NativeEngine
+from tenure.engines.native import rights as native
+from tenure.engines.redis_work_queue import rights as redis_work_queue
+from tenure.protocols.registry import rights_of
 from tests.support.checking import inspection
 
 FIT = {
@@ -92,9 +92,9 @@ def test_who_knows_that_jobs_may_be_thrown_away_may_say_so():
 
 def test_what_is_not_as_it_should_be_is_an_event_of_the_log(caplog):
     log(judge({**FIT, "redis_version": "99.1.0"}))
-    assert [record.leasehold_parts[0] for record in caplog.records] == ["check_failed"]
-    _, fields = caplog.records[0].leasehold_parts
-    assert (fields["about"], fields["remedy"]) == ("version", "Check for a newer Leasehold.")
+    assert [record.tenure_parts[0] for record in caplog.records] == ["check_failed"]
+    _, fields = caplog.records[0].tenure_parts
+    assert (fields["about"], fields["remedy"]) == ("version", "Check for a newer Tenure.")
     assert "99.1.0" in fields["found"]
 
 
@@ -226,7 +226,7 @@ def test_a_server_that_tells_no_settings_is_no_error():
 
 @pytest.mark.parametrize("engine", [native, redis_work_queue])
 def test_all_commands_of_the_scripts_are_asked_for(engine):
-    folders = (files(engine.__package__) / "lua", files("leasehold.engines.kit") / "lua")
+    folders = (files(engine.__package__) / "lua", files("tenure.engines.kit") / "lua")
     parts = [part for folder in folders for where in (folder, folder / "lib") for part in where.iterdir()]
     texts = [part.read_text() for part in parts if part.name.endswith(".lua")]
     used = {name for text in texts for name in re.findall(r"call\(\s*'([A-Z]+)'", text)}

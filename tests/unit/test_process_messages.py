@@ -5,12 +5,12 @@ import struct
 import pytest
 from msgspec.structs import replace
 
-from leasehold.core.job import ErrorInfo, JobRecord, Lease
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
-from leasehold.core.shape import Progress, Shape, UniqueRule
-from leasehold.runtime.isolation.channel import PROCESS_ORDER_MAX
-from leasehold.runtime.isolation.child import PROCESS_ANSWER_MAX
-from leasehold.runtime.isolation.messages import (
+from tenure.core.job import ErrorInfo, JobRecord, Lease
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
+from tenure.core.shape import Progress, Shape, UniqueRule
+from tenure.runtime.isolation.channel import PROCESS_ORDER_MAX
+from tenure.runtime.isolation.child import PROCESS_ANSWER_MAX
+from tenure.runtime.isolation.messages import (
     ANSWERS,
     ORDERS,
     BadMessage,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, LeaseLost, Unreachable, UnsupportedFeature
-from leasehold.core.job import ErrorInfo
-from leasehold.core.outcome import Completed, Failed, Released, Retried
-from leasehold.core.shape import MAX_PROGRESS_TEXT, Progress
-from leasehold.runtime import Job
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, LeaseLost, Unreachable, UnsupportedFeature
+from tenure.core.job import ErrorInfo
+from tenure.core.outcome import Completed, Failed, Released, Retried
+from tenure.core.shape import MAX_PROGRESS_TEXT, Progress
+from tenure.runtime import Job
 from tests.support.fakes import held
 
 

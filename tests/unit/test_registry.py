@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.engine import Timing
-from leasehold.core.errors import UnsupportedFeature
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.protocols.registry import engine_of, engine_spec_of
+from tenure.core.engine import Timing
+from tenure.core.errors import UnsupportedFeature
+from tenure.engines.native import NativeEngine
+from tenure.engines.native.engine import NativeConfig
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tenure.protocols.registry import engine_of, engine_spec_of
 
 TIMING = Timing(beat_ms=100, lease_ms=400)
 
@@ -36,10 +36,10 @@ def test_an_engine_of_redis_work_queue() -> None:
 def test_who_makes_one_engine_imports_no_other() -> None:
     """A keeper is a process of its own: what it imports, each worker waits for."""
     script = (
-        "import sys, leasehold.processes.keeper, leasehold.protocols.registry as recipes\n"
-        "assert not [name for name in sys.modules if name.startswith('leasehold.engines.')]\n"
+        "import sys, tenure.processes.keeper, tenure.protocols.registry as recipes\n"
+        "assert not [name for name in sys.modules if name.startswith('tenure.engines.')]\n"
         f"recipes.engine_of({engine_spec_of(RedisWorkQueueEngine('jobs'))!r})\n"
-        "assert not [name for name in sys.modules if name.startswith('leasehold.engines.native')]\n"
+        "assert not [name for name in sys.modules if name.startswith('tenure.engines.native')]\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import redis.exceptions as client
 
-from leasehold.core.errors import AccessDenied, LeaseholdError, QueueFull, ReplyError, WrongState
-from leasehold.redis import link, pipeline, replies
-from leasehold.redis.replies import ACTIONS, Action
+from tenure.core.errors import AccessDenied, QueueFull, ReplyError, TenureError, WrongState
+from tenure.redis import link, pipeline, replies
+from tenure.redis.replies import ACTIONS, Action
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 SHA = "caeeee01384f6b04384c56d69c27aa65287fb306"
@@ -114,7 +114,7 @@ def test_every_failure_has_one_action(error: Exception, action: Action) -> None:
         ("MOVED 1 127.0.0.1:1", replies.Redirected),
     ],
 )
-def test_every_reply_is_one_error(text: str, kind: type[LeaseholdError]) -> None:
+def test_every_reply_is_one_error(text: str, kind: type[TenureError]) -> None:
     error = replies.error_of(client.ResponseError(text), "redis://***@host:6379/0")
     assert type(error) is kind
     assert text.split()[1] in str(error)

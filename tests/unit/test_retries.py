@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.backoff import Backoff, OwnBackoff
-from leasehold.core.job import JobRecord, Lease
-from leasehold.core.outcome import Failed, Outcome, Retried
-from leasehold.core.retries import RetryRule
-from leasehold.core.shape import PLAIN, Shape
-from leasehold.core.signals import Fail, Retry
-from leasehold.core.task import TaskSpec
-from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.held import Held
+from tenure.core import limits
+from tenure.core.backoff import Backoff, OwnBackoff
+from tenure.core.job import JobRecord, Lease
+from tenure.core.outcome import Failed, Outcome, Retried
+from tenure.core.retries import RetryRule
+from tenure.core.shape import PLAIN, Shape
+from tenure.core.signals import Fail, Retry
+from tenure.core.task import TaskSpec
+from tenure.runtime.jobs import outcomes
+from tenure.runtime.jobs.held import Held
 
 
 def spec(**options: Any) -> TaskSpec:

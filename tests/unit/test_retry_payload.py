@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from leasehold import Leasehold, State
-from leasehold.core.errors import InvalidArgument, PayloadInvalid, PayloadTooLarge
-from leasehold.core.job import JobView
-from leasehold.core.steps import Steps
+from tenure import State, Tenure
+from tenure.core.errors import InvalidArgument, PayloadInvalid, PayloadTooLarge
+from tenure.core.job import JobView
+from tenure.core.steps import Steps
 from tests.support.fakes import FakeEngine, FakeRunner
 
 
@@ -32,12 +32,12 @@ def engine() -> Engine:
 
 
 @pytest.fixture
-def app(engine: Engine) -> Leasehold:
-    return Leasehold("redis://nowhere.invalid", protocol=engine, runner=FakeRunner(), max_payload=100)
+def app(engine: Engine) -> Tenure:
+    return Tenure("redis://nowhere.invalid", protocol=engine, runner=FakeRunner(), max_payload=100)
 
 
 @pytest.fixture
-def add(app: Leasehold) -> Any:
+def add(app: Tenure) -> Any:
     @app.task(name="add")
     def add(a: int, b: int = 0) -> int: ...
 

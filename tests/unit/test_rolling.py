@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.processes import parent as module
-from leasehold.processes.child import WorkerProcess
-from leasehold.processes.messages import Status, WorkerState
-from leasehold.processes.parent import Parent
-from leasehold.processes.slots import ParentConfig
+from tenure.processes import parent as module
+from tenure.processes.child import WorkerProcess
+from tenure.processes.messages import Status, WorkerState
+from tenure.processes.parent import Parent
+from tenure.processes.slots import ParentConfig
 
 
 class Played:

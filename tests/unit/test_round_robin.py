@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument
-from leasehold.runtime.round_robin import WeightedRoundRobin
+from tenure.core.errors import InvalidArgument
+from tenure.runtime.round_robin import WeightedRoundRobin
 
 
 def firsts(turns: WeightedRoundRobin, count: int) -> list[str]:

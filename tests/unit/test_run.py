@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leasehold import Leasehold
-from leasehold.app import run
-from leasehold.app.run import timeouts_of
-from leasehold.core.task import TaskSpec
-from leasehold.processes.overdue import Timeouts
+from tenure import Tenure
+from tenure.app import run
+from tenure.app.run import timeouts_of
+from tenure.core.task import TaskSpec
+from tenure.processes.overdue import Timeouts
 
 
 def spec(name: str | None, timeout_ms: int | None, persistent: bool = False) -> TaskSpec:
@@ -25,4 +25,4 @@ def test_without_a_directory_for_temporary_files_a_worker_shares_no_lock(monkeyp
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr("tempfile.gettempdir", none)
-    assert run._machine_of(Leasehold("redis://nowhere.invalid")) is None
+    assert run._machine_of(Tenure("redis://nowhere.invalid")) is None

@@ -13,23 +13,23 @@ from operator import mul
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.job import ErrorInfo, JobRecord, Lease
-from leasehold.core.logfmt import MAX_LOG_TEXT, escaped, line
-from leasehold.core.outcome import Broken, Completed, Failed, Retried
-from leasehold.runtime.handlers.threads import ThreadPool
-from leasehold.runtime.jobs import outcomes
-from leasehold.runtime.jobs.held import Held, Phase
-from leasehold.runtime.jobs.table import Inflight
-from leasehold.runtime.log import ended, source_location
-from leasehold.runtime.loops import (
+from tenure.core import limits
+from tenure.core.job import ErrorInfo, JobRecord, Lease
+from tenure.core.logfmt import MAX_LOG_TEXT, escaped, line
+from tenure.core.outcome import Broken, Completed, Failed, Retried
+from tenure.runtime.handlers.threads import ThreadPool
+from tenure.runtime.jobs import outcomes
+from tenure.runtime.jobs.held import Held, Phase
+from tenure.runtime.jobs.table import Inflight
+from tenure.runtime.log import ended, source_location
+from tenure.runtime.loops import (
     LOOP_FAILURES,
     FailureRate,
     LoopFailed,
     supervised,
 )
-from leasehold.runtime.ports import Env
-from leasehold.runtime.prefetch import Prefetch
+from tenure.runtime.ports import Env
+from tenure.runtime.prefetch import Prefetch
 from tests.runtime.fakes import task
 
 SPEC = task(lambda: None)
@@ -199,7 +199,7 @@ class TestHowAnAttemptEnded:
         ],
     )
     def test_a_failure_names_task_error_and_place(self, caplog, error, make, begin, level):
-        caplog.set_level(logging.INFO, "leasehold.worker")
+        caplog.set_level(logging.INFO, "tenure.worker")
         ended(self.LEASE, make(error))
         record, *more = caplog.records
         assert record.levelno == level
@@ -210,7 +210,7 @@ class TestHowAnAttemptEnded:
         assert f"'{__file__}:{fails.__code__.co_firstlineno + 1} in fails'" in text
         assert "s3cret" not in text
         assert [one.levelno for one in more] == [logging.ERROR] * (begin != "retried")
-        assert text.endswith("see='leasehold job q id'" if more else "delay_ms=5")
+        assert text.endswith("see='tenure job q id'" if more else "delay_ms=5")
 
     @pytest.mark.parametrize("detail", ["message", "type"])
     def test_less_of_an_error_is_shown_where_errors_hold_data(self, caplog, error, detail):
@@ -233,7 +233,7 @@ class TestHowAnAttemptEnded:
         caplog.set_level(logging.DEBUG)
         ended(self.LEASE, Completed())
         assert caplog.records == []
-        caplog.set_level(logging.INFO, "leasehold.jobs")
+        caplog.set_level(logging.INFO, "tenure.jobs")
         ended(self.LEASE, Completed(), 0.25)
         assert caplog.records[0].getMessage() == "completed queue=q task=shop.order id=id seconds=0.250"
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from leasehold import Cron, Every, Leasehold, Schedule, UnsupportedFeature
-from leasehold.client.schedule import Policies, schedules_of, spec_of
-from leasehold.core import limits, rules
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import NewJob
-from leasehold.core.rates import LimitRule
-from leasehold.core.rules import Decision, decide
-from leasehold.core.schedule import NO_MORE, CatchUp, Overlap, ScheduleSpec, decode_spec, encode_spec
-from leasehold.core.shape import Shape
-from leasehold.protocols.hworker import Hworker
+from tenure import Cron, Every, Schedule, Tenure, UnsupportedFeature
+from tenure.client.schedule import Policies, schedules_of, spec_of
+from tenure.core import limits, rules
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import NewJob
+from tenure.core.rates import LimitRule
+from tenure.core.rules import Decision, decide
+from tenure.core.schedule import NO_MORE, CatchUp, Overlap, ScheduleSpec, decode_spec, encode_spec
+from tenure.core.shape import Shape
+from tenure.protocols.hworker import Hworker
 from tests.support.fakes import FakeRunner
 
 MINUTE, HOUR, DAY = limits.MINUTE, limits.HOUR, limits.DAY
@@ -228,10 +228,10 @@ def test_jobs_with_a_delay_or_an_id_are_refused() -> None:
 
 class TestApp:
     @pytest.fixture
-    def app(self) -> Leasehold:
-        return Leasehold("redis://nowhere.invalid", runner=FakeRunner())
+    def app(self) -> Tenure:
+        return Tenure("redis://nowhere.invalid", runner=FakeRunner())
 
-    def test_schedules_of_tasks(self, app: Leasehold) -> None:
+    def test_schedules_of_tasks(self, app: Tenure) -> None:
         @app.task(name="sync", queue="feeds", priority=1, schedule=[
             Schedule(Every(minutes=5), name="eu", args=("eu",), overlap="cancel"),
             Schedule(Cron("@daily"), name="as", kwargs={"region": "as"}, using={"priority": 5, "headers": {"a": "b"}}),
@@ -247,7 +247,7 @@ class TestApp:
         assert (asia.payload, asia.shape.priority, asia.headers) == (b'[[],{"region":"as"}]', 5, {"a": "b"})
         assert [one.name for one in app.scheduled("m:app", ["default"])] == ["tidy"]
 
-    def test_arguments_are_checked_where_the_task_is_defined(self, app: Leasehold) -> None:
+    def test_arguments_are_checked_where_the_task_is_defined(self, app: Tenure) -> None:
         with pytest.raises(InvalidArgument, match="tidy"):
 
             @app.task(name="tidy", schedule=Schedule(Every(hours=1), args=(1, 2)))
@@ -258,7 +258,7 @@ class TestApp:
             @app.task(name="report", schedule="0 9 * * *")  # type: ignore[arg-type]
             def report() -> None: ...
 
-    def test_two_schedules_of_a_queue_need_different_names(self, app: Leasehold) -> None:
+    def test_two_schedules_of_a_queue_need_different_names(self, app: Tenure) -> None:
         @app.task(name="a", schedule=Schedule(Every(hours=1), name="x"))
         def a() -> None: ...
 
@@ -269,13 +269,13 @@ class TestApp:
             app.scheduled("m:app", ["default"])
 
     def test_other_wire_formats_refuse_schedules_where_they_are_written(self) -> None:
-        app = Leasehold("redis://nowhere.invalid", protocol=Hworker("h"), runner=FakeRunner())
+        app = Tenure("redis://nowhere.invalid", protocol=Hworker("h"), runner=FakeRunner())
         with pytest.raises(UnsupportedFeature, match="does not support schedules"):
             app.task(schedule=Every(hours=1))
         with pytest.raises(UnsupportedFeature, match="does not support schedules"):
             app.schedules.add("s", b"p", Every(hours=1), queue="q")
 
-    def test_enqueue_middleware_does_not_see_the_jobs_of_schedules(self, app: Leasehold) -> None:
+    def test_enqueue_middleware_does_not_see_the_jobs_of_schedules(self, app: Tenure) -> None:
         @app.enqueue_middleware
         def fail(job: object) -> None:
             raise AssertionError

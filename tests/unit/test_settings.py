@@ -2,29 +2,29 @@
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, LeaseholdError, NotConfigured
-from leasehold.settings import Settings, variables
+from tenure.core.errors import InvalidArgument, NotConfigured, TenureError
+from tenure.settings import Settings, variables
 
 
 def test_defaults():
     settings = Settings.load({})
     assert (settings.url, settings.namespace, settings.payload_limit) == (
         "redis://localhost:6379/0",
-        "leasehold",
+        "tenure",
         1 << 20,
     )
 
 
 def test_arguments_win_then_ours_then_redis_url():
-    environ = {"REDIS_URL": "redis://b", "LEASEHOLD_URL": "redis://a", "LEASEHOLD_NAMESPACE": "shop"}
+    environ = {"REDIS_URL": "redis://b", "TENURE_URL": "redis://a", "TENURE_NAMESPACE": "shop"}
     assert Settings.load(environ, url="redis://c").url == "redis://c"
     assert Settings.load(environ).url == "redis://a"
-    assert Settings.load(environ | {"LEASEHOLD_URL": " "}).url == "redis://b"
+    assert Settings.load(environ | {"TENURE_URL": " "}).url == "redis://b"
     assert Settings.load(environ, namespace=None).namespace == "shop"
 
 
 def test_numbers_from_the_environment():
-    environ = {"LEASEHOLD_MAX_PAYLOAD": "1000", "LEASEHOLD_PATIENCE": "2.5", "LEASEHOLD_DURABLE": "1"}
+    environ = {"TENURE_MAX_PAYLOAD": "1000", "TENURE_PATIENCE": "2.5", "TENURE_DURABLE": "1"}
     settings = Settings.load(environ)
     assert (settings.payload_limit, settings.patience, settings.durable) == (1_000, 2.5, 1)
 
@@ -32,13 +32,13 @@ def test_numbers_from_the_environment():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("LEASEHOLD_MAX_PAYLOAD", "many"),
-        ("LEASEHOLD_MAX_PAYLOAD", "0"),
-        ("LEASEHOLD_MAX_PAYLOAD", "100000000000"),
-        ("LEASEHOLD_PATIENCE", "nan"),
-        ("LEASEHOLD_DURABLE", "-1"),
-        ("LEASEHOLD_DURABLE", "yes"),
-        ("LEASEHOLD_NAMESPACE", "a{b}"),
+        ("TENURE_MAX_PAYLOAD", "many"),
+        ("TENURE_MAX_PAYLOAD", "0"),
+        ("TENURE_MAX_PAYLOAD", "100000000000"),
+        ("TENURE_PATIENCE", "nan"),
+        ("TENURE_DURABLE", "-1"),
+        ("TENURE_DURABLE", "yes"),
+        ("TENURE_NAMESPACE", "a{b}"),
     ],
 )
 def test_wrong_values_name_the_variable(name, value):
@@ -67,12 +67,12 @@ def test_wrong_arguments(given):
 
 def test_no_password_in_texts():
     assert "s3cret" not in repr(Settings.load({}, url="redis://:s3cret@host/0"))
-    with pytest.raises(LeaseholdError) as caught:
-        Settings.load({"LEASEHOLD_URL": "redis://:s3cret@host/0", "LEASEHOLD_PATIENCE": "s3cret"})
+    with pytest.raises(TenureError) as caught:
+        Settings.load({"TENURE_URL": "redis://:s3cret@host/0", "TENURE_PATIENCE": "s3cret"})
     assert "s3cret" not in str(caught.value)
 
 
 def test_every_setting_has_a_meaning_and_a_variable():
     for name, variable in variables().items():
-        assert variable.names[0] == f"LEASEHOLD_{name.upper()}"
+        assert variable.names[0] == f"TENURE_{name.upper()}"
         assert variable.meaning.endswith(".")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.runtime.signals import on_signals
+from tenure.runtime.signals import on_signals
 
 
 @pytest.fixture(autouse=True)

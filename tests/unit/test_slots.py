@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.steps import Arg, Command, Invoke, Script
-from leasehold.redis.slots import SLOTS, keys_of, read_slots, slot_of_key, split_wait
+from tenure.core.errors import InvalidArgument
+from tenure.core.steps import Arg, Command, Invoke, Script
+from tenure.redis.slots import SLOTS, keys_of, read_slots, slot_of_key, split_wait
 
 SCRIPT = Script("none", "return 1")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leasehold import InvalidArgument, Leasehold, Settings, SyncOnLoop, SyncOnLoopWarning
+from tenure import InvalidArgument, Settings, SyncOnLoop, SyncOnLoopWarning, Tenure
 
 
 class Runner:
@@ -22,9 +22,9 @@ class Runner:
         steps.close()
 
 
-def app_of(policy: str = "warn") -> Leasehold:
+def app_of(policy: str = "warn") -> Tenure:
     runner: Any = Runner()
-    return Leasehold(sync_on_loop=policy, runner=runner)
+    return Tenure(sync_on_loop=policy, runner=runner)
 
 
 async def test_an_enqueue_warns_once_for_each_place_and_names_its_twin() -> None:
@@ -60,7 +60,7 @@ def test_without_a_loop_there_is_no_warning() -> None:
         warnings.simplefilter("error")
         app_of().task(name="t")(lambda: None).enqueue()
     with pytest.raises(InvalidArgument, match="sync_on_loop must be one of warn, error, allow"):
-        Leasehold(sync_on_loop="never")
+        Tenure(sync_on_loop="never")
 
 
 def test_a_cell_of_a_notebook_may_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_a_cell_of_a_notebook_may_be_run_again(monkeypatch: pytest.MonkeyPatch) 
         function.__module__, function.__qualname__ = "__main__", "f"
     program, notebook = ModuleType("__main__"), ModuleType("__main__")
     program.__file__ = "shop.py"
-    app = Leasehold()
+    app = Tenure()
     app.task(name="f")(functions[0])
     monkeypatch.setitem(sys.modules, "__main__", program)
     with pytest.raises(InvalidArgument, match="There already is a task"):

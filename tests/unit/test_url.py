@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from leasehold.core.errors import NotConfigured
-from leasehold.redis.url import Target, Tls, master_of, sentinel_of
+from tenure.core.errors import NotConfigured
+from tenure.redis.url import Target, Tls, master_of, sentinel_of
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from leasehold.core.job import JobRecord, Lease, Leased
-from leasehold.core.steps import Command, Steps
-from leasehold.core.waiting import Lead
-from leasehold.runtime.ports import Env
-from leasehold.runtime.waiting import STAY_S, WorkWaiter
+from tenure.core.job import JobRecord, Lease, Leased
+from tenure.core.steps import Command, Steps
+from tenure.core.waiting import Lead
+from tenure.runtime.ports import Env
+from tenure.runtime.waiting import STAY_S, WorkWaiter
 
 QUEUES = ("b", "c", "a")
 JOB = Leased((Lease("w", 1, JobRecord("1", "b", None, b"", 0), 0, 0),))

@@ -1,6 +1,6 @@
 """Products that are broken, or old, on purpose: chosen by the environment, in every process of a run.
 
-LEASEHOLD_MUTANT=name   scripts with a mistake in them (tests/support/mutants.py and tests/faults/mutants.py)
+TENURE_MUTANT=name   scripts with a mistake in them (tests/support/mutants.py and tests/faults/mutants.py)
 FAULTS_VERSION=text     scripts of another release: the same but for a line of comment, so Redis knows them apart
 FAULTS_LOOP=name:times  the background loop `name` of a worker raises so many times ("all": each of them)
 """
@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from leasehold.core.steps import Script
-from leasehold.engines.native.scripts import SCRIPTS
+from tenure.core.steps import Script
+from tenure.engines.native.scripts import SCRIPTS
 
 ROOT: Final = Path(__file__).parents[3]
-MUTANT: Final = "LEASEHOLD_MUTANT"
+MUTANT: Final = "TENURE_MUTANT"
 VERSION: Final = "FAULTS_VERSION"
 LOOP: Final = "FAULTS_LOOP"
 
@@ -45,7 +45,7 @@ def apply(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _break_loop(victim: str, times: int) -> None:
-    from leasehold.runtime import worker
+    from tenure.runtime import worker
 
     module: Any = worker
     whole: Callable[..., Awaitable[None]] = module.supervised

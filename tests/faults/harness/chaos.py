@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from leasehold.core.job import State
-from leasehold.testing.server import RedisServer
+from tenure.core.job import State
+from tenure.testing.server import RedisServer
 from tests.faults.harness import jobs
 from tests.faults.harness.fleet import Fleet
 from tests.faults.harness.history import Diary, Event, Op, Tail

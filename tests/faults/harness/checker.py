@@ -1,4 +1,4 @@
-"""Whether a history keeps what is promised. Pure; knows nothing of Leasehold, only what was written down.
+"""Whether a history keeps what is promised. Pure; knows nothing of Tenure, only what was written down.
 
 A rule that is broken gives a `Violation`; a run in which the faults did not hit is void, which is a violation too. The
 time it takes grows with the number of events (and the sorting of them).

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leasehold import Leasehold
-from leasehold.core.job import ENDS, State
-from leasehold.testing.server import RedisServer, keys_of
+from tenure import Tenure
+from tenure.core.job import ENDS, State
+from tenure.testing.server import RedisServer, keys_of
 from tests.faults.harness.history import Diary, Event, Op
 
 
@@ -14,7 +14,7 @@ class Stuck(AssertionError):
     """The run did not come to its end in time."""
 
 
-def write_ends(app: Leasehold, queue: str, diary: Diary) -> dict[str, int]:
+def write_ends(app: Tenure, queue: str, diary: Diary) -> dict[str, int]:
     """Write down the end of every job of the queue. Answers what was counted meanwhile."""
     for state in sorted(ENDS):
         found = _ended(app, queue, state)
@@ -33,12 +33,12 @@ def write_keys(server: RedisServer, diary: Diary) -> None:
     )
 
 
-def left(app: Leasehold, queue: str) -> int:
+def left(app: Tenure, queue: str) -> int:
     """How many jobs have not ended."""
     return sum(count for state, count in app.inspect.queue(queue).counts.items() if state not in ENDS)
 
 
-def _ended(app: Leasehold, queue: str, state: State) -> Iterator[tuple[str, int]]:
+def _ended(app: Tenure, queue: str, state: State) -> Iterator[tuple[str, int]]:
     page = app.inspect.page(queue, state)
     yield from ((view.id, int(view.token or 0)) for view in page.jobs)
     while page.next:

@@ -1,4 +1,4 @@
-"""The worker processes of a run: real `leasehold worker` commands, hit by the pid of the worker, not of its parent."""
+"""The worker processes of a run: real `tenure worker` commands, hit by the pid of the worker, not of its parent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from leasehold.testing.death_signal import dies_with_parent
+from tenure.testing.death_signal import dies_with_parent
 from tests.faults.harness import broken
 from tests.faults.harness.history import Diary, Event, Op
 from tests.support.processes import workers
@@ -31,7 +31,7 @@ ENDED: Final = re.compile(r"worker_process_ended slot=\d+ child=(\d+) how=(?:(SI
 class Fleet:
     """Workers that are there until the fleet is left, whatever happens. To be used by one thread, the main one.
 
-    with Fleet(4, 4, {"LEASEHOLD_URL": url, ...}, folder, diary) as fleet: ...
+    with Fleet(4, 4, {"TENURE_URL": url, ...}, folder, diary) as fleet: ...
 
     `args`: more of the command line. `replace`: whoever is killed or dies is followed by another. `app`: what they run.
     """
@@ -94,7 +94,7 @@ class Fleet:
 
     def start(self, **environment: str) -> int:
         """One more. Answers the pid of the worker."""
-        command = [sys.executable, "-P", "-W", "error", "-m", "leasehold", "worker", self._app, "-c", str(self._slots)]
+        command = [sys.executable, "-P", "-W", "error", "-m", "tenure", "worker", self._app, "-c", str(self._slots)]
         path = self._folder / f"{time.monotonic_ns()}.starting"
         chosen = broken.environment(**{**self._environment, **environment})
         with path.open("wb") as log:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from leasehold import Leasehold
-from leasehold.client.queue import HeldJob
+from tenure import Tenure
+from tenure.client.queue import HeldJob
 from tests.faults.harness import jobs
 from tests.faults.harness.chronicle import BY_HAND
 from tests.faults.harness.history import Event, Op
@@ -15,7 +15,7 @@ from tests.faults.harness.stage import Stage
 class Hands:
     """Somebody with `app.queue(...)` and no worker."""
 
-    def __init__(self, stage: Stage, app: Leasehold) -> None:
+    def __init__(self, stage: Stage, app: Tenure) -> None:
         self._diary = stage.diary
         self._queue = app.queue(jobs.QUEUE)
 

@@ -1,6 +1,6 @@
 """What happened, as every process wrote it down: JSON lines, a file for each process, read by the checker.
 
-Nothing here knows Leasehold. The clock is CLOCK_MONOTONIC, which all processes of one machine share.
+Nothing here knows Tenure. The clock is CLOCK_MONOTONIC, which all processes of one machine share.
 """
 
 from __future__ import annotations

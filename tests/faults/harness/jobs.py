@@ -1,4 +1,4 @@
-"""What the workers run: `leasehold worker tests.faults.harness.jobs:app`. Handlers that write down what they do.
+"""What the workers run: `tenure worker tests.faults.harness.jobs:app`. Handlers that write down what they do.
 
 Where to is in `FAULTS_FOLDER`; a file `<job id>.mended` beside the history says that somebody has removed the reason
 why a job failed, or opened the gate at which it waits. Producers import this module too.
@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from leasehold import Fail, Job, Leasehold, Retry, current_job
-from leasehold.core.engine import Timing
-from leasehold.engines.native.engine import NativeConfig
-from leasehold.protocols.native import Native
+from tenure import Fail, Job, Retry, Tenure, current_job
+from tenure.core.engine import Timing
+from tenure.engines.native.engine import NativeConfig
+from tenure.protocols.native import Native
 from tests.faults.harness import misdeeds
 from tests.faults.harness.history import Diary, Event, Op
 
@@ -163,9 +163,9 @@ def make_config(timing: Timing | None = None) -> NativeConfig:
     )
 
 
-def make_app(url: str | None = None) -> Leasehold:
+def make_app(url: str | None = None) -> Tenure:
     """An app for the run's queues. Where Redis is: `url`, else the environment."""
-    made = Leasehold(url, protocol=Native(NAMESPACE, make_config()))
+    made = Tenure(url, protocol=Native(NAMESPACE, make_config()))
     for task in (step, step_in_thread, gate, block, block_in_thread, misdeed, misdeed_in_thread):
         made.task(name=task.__name__, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S)(task)
     made.task(name=MISDEED_APART, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S, run_in="process")(misdeed_apart)

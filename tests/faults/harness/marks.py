@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.engines.native.scripts import SCRIPTS
+from tenure.engines.native.scripts import SCRIPTS
 
 
 def of(*names: str) -> list[bytes]:

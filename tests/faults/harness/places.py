@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from leasehold.core.errors import LeaseholdError
-from leasehold.core.rates import LimitRule
-from leasehold.core.steps import Command, Steps
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import TenureError
+from tenure.core.rates import LimitRule
+from tenure.core.steps import Command, Steps
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 
 SAMPLE_S: Final = 0.02
 JOIN_S: Final = 30.0
@@ -168,7 +168,7 @@ class Sampler:
                 begin = time.monotonic()
                 try:
                     rows = driver.run(_look(self._prefix))
-                except LeaseholdError:
+                except TenureError:
                     self._away.append((begin, time.monotonic()))
                     continue
                 now = time.monotonic()

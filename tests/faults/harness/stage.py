@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from leasehold import Leasehold
-from leasehold.core.errors import NotDurable, QueueFull, RedisError, Unreachable
-from leasehold.core.job import State
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.core.errors import NotDurable, QueueFull, RedisError, Unreachable
+from tenure.core.job import State
+from tenure.testing.server import RedisServer
 from tests.faults.harness import ending, jobs
 from tests.faults.harness.chaos import Chaos, Plan, Sites
 from tests.faults.harness.ending import Stuck
@@ -84,7 +84,7 @@ class Stage:
         proxy = Proxy(self.server.socket_path, dice or Dice(), draw, weather)
         return self.open.enter_context(proxy)
 
-    def app_at(self, url: str) -> Leasehold:
+    def app_at(self, url: str) -> Tenure:
         """Another app, for a producer behind a proxy."""
         return self.open.enter_context(jobs.make_app(url))
 
@@ -100,7 +100,7 @@ class Stage:
     ) -> Fleet:
         """Worker processes, started."""
         surroundings = {
-            "LEASEHOLD_URL": url or self.server.url,
+            "TENURE_URL": url or self.server.url,
             jobs.FOLDER: str(self.folder),
             **(environment or {}),
         }
@@ -125,7 +125,7 @@ class Stage:
         task: str,
         *args: object,
         meant: str = "completed",
-        app: Leasehold | None = None,
+        app: Tenure | None = None,
         lane: str = "",
     ) -> list[str]:
         """Enqueue jobs with ids of ours, many in a call, of one lane if it is named. Answers the ids."""
@@ -140,7 +140,7 @@ class Stage:
         return ids
 
     def add_one(
-        self, task: str, *args: object, meant: str = "completed", app: Leasehold | None = None, **options: Any
+        self, task: str, *args: object, meant: str = "completed", app: Tenure | None = None, **options: Any
     ) -> str:
         n = next(self._numbers)
         id = f"job{n:06}"
@@ -148,7 +148,7 @@ class Stage:
         self._offer([id], [n], meant, lambda: called.enqueue(n, *args))
         return id
 
-    def add_raw(self, payload: bytes, app: Leasehold | None = None) -> str:
+    def add_raw(self, payload: bytes, app: Tenure | None = None) -> str:
         """A raw payload on a queue of its own."""
         if jobs.RAW not in self.queues:
             self.queues.append(jobs.RAW)

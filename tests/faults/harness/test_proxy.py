@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.faults.harness.proxy import LATE_S, Cut, Dice, Harm, Hole, Proxy, Weather
 
 INCR = b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"

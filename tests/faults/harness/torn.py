@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 
 REWRITE_S: Final = 60.0
 REWRITING: Final = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")

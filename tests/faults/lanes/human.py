@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leasehold.core.job import JobView, State
-from leasehold.core.limits import PAGE_MAX
-from leasehold.core.shape import LaneState
+from tenure.core.job import JobView, State
+from tenure.core.limits import PAGE_MAX
+from tenure.core.shape import LaneState
 from tests.faults.harness import jobs
 from tests.faults.harness.history import Diary, Event, Op
 from tests.faults.harness.verdict import Policy

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from leasehold.core.errors import Unreachable
+from tenure.core.errors import Unreachable
 from tests.faults.harness import jobs
 from tests.faults.harness.history import Diary, Event, Op
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from leasehold import Leasehold
-from leasehold.core.job import State
-from leasehold.core.shape import LaneFailure, LaneState
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer, keys_of
+from tenure import Tenure
+from tenure.core.job import State
+from tenure.core.shape import LaneFailure, LaneState
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer, keys_of
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.chaos import Chaos, Plan, Sites
 from tests.faults.harness.checker import check
@@ -102,7 +102,7 @@ def run(policy: Policy, seed: int, form: Form, folder: Path, say: Callable[[str]
         producer = Producer(proxy.url, form.lanes, form.jobs, form.mixture, random.Random(draw.random()), diary)
         stack.callback(producer.close)
         producer.put(round(form.jobs * AT_ONCE))
-        environment = {"LEASEHOLD_URL": proxy.url, jobs.FOLDER: str(folder)}
+        environment = {"TENURE_URL": proxy.url, jobs.FOLDER: str(folder)}
         fleet = stack.enter_context(Fleet(form.workers, form.slots, environment, folder, diary))
         human = Human(server.url, policy, folder, random.Random(draw.random()), diary)
         stack.callback(human.close)
@@ -129,7 +129,7 @@ class Show:
     policy: Policy
     seed: int
     form: Form
-    app: Leasehold
+    app: Tenure
     proxy: Proxy
     say: Callable[[str], None]
     began: float = field(default_factory=time.monotonic)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leasehold import Hworker, Job, Leasehold, Worqr
-from leasehold.engines.hworker.config import HworkerConfig
-from leasehold.engines.worqr.config import WorqrConfig
+from tenure import Hworker, Job, Tenure, Worqr
+from tenure.engines.hworker.config import HworkerConfig
+from tenure.engines.worqr.config import WorqrConfig
 
 FOLDER: Final = "FAULTS_FOLDER"
 PROTOCOL: Final = "FAULTS_PROTOCOL"
@@ -54,8 +54,8 @@ def read(folder: Path) -> list[Line]:
     return [Line(int(at), what, int(n), int(pid)) for at, what, n, pid in words]
 
 
-def make_app(protocol: str, url: str | None = None) -> Leasehold:
-    made = Leasehold(url, protocol=PROTOCOLS[protocol])
+def make_app(protocol: str, url: str | None = None) -> Tenure:
+    made = Tenure(url, protocol=PROTOCOLS[protocol])
     made.handler("default")(handle)
     if protocol == "worqr":
         made.task(name="hold", queue=HELD, persistent=True, unique=True)(hold)

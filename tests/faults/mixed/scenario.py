@@ -1,4 +1,4 @@
-"""S60, S62: workers of Leasehold and of an original on one queue, with kills, stops and restarts of Redis at once."""
+"""S60, S62: workers of Tenure and of an original on one queue, with kills, stops and restarts of Redis at once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Final
 
 import redis
 
-from leasehold import Leasehold
-from leasehold.core.errors import RedisError
-from leasehold.testing.death_signal import dies_with_parent
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.core.errors import RedisError
+from tenure.testing.death_signal import dies_with_parent
+from tenure.testing.server import RedisServer
 from tests.faults.harness import broken, ending
 from tests.faults.harness.ending import Stuck
 from tests.faults.harness.fleet import Fleet
@@ -50,7 +50,7 @@ class Mixed:
 
     kind: str
     server: RedisServer
-    app: Leasehold
+    app: Tenure
     folder: Path
     draw: random.Random
     fleet: Fleet
@@ -156,7 +156,7 @@ def play_mixed(name: str, seed: int, size: int | None, folder: Path, binary: str
     kind = MIXED[name]
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RedisServer(binary, args=ALWAYS))
-        environment = {"LEASEHOLD_URL": server.url, FOLDER: str(folder), PROTOCOL: kind}
+        environment = {"TENURE_URL": server.url, FOLDER: str(folder), PROTOCOL: kind}
         diary = stack.enter_context(contextlib.closing(Diary(folder)))
         fleet = stack.enter_context(Fleet(OURS, 4, environment, folder, diary, app="tests.faults.mixed.jobs:app"))
         fleet.wait_until_started()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from leasehold.core import limits
+from tenure.core import limits
 from tests.faults.harness import jobs
 from tests.faults.harness.clock import Clock, compiler
 from tests.faults.harness.scenario import scenario

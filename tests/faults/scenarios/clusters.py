@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from leasehold.core.errors import RedisError
+from tenure.core.errors import RedisError
 from tests.faults.harness import ending, jobs
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage

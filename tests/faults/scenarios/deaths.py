@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core.job import State
+from tenure.core.job import State
 from tests.faults.harness import jobs
 from tests.faults.harness.chaos import Plan
 from tests.faults.harness.scenario import scenario

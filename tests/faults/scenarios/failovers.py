@@ -15,7 +15,7 @@ from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds
 from tests.redis.watched import Watched
 
-DURABLE: Final = "LEASEHOLD_DURABLE"
+DURABLE: Final = "TENURE_DURABLE"
 LAG_S: Final = 0.4
 """For so long the replica has got nothing when the master dies."""
 SLACK_MS: Final = 200

@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from leasehold import Leasehold
-from leasehold.core.errors import InvalidArgument, LeaseholdError, PayloadTooLarge
-from leasehold.core.job import State
-from leasehold.settings import MAX_PAYLOAD_BYTES
+from tenure import Tenure
+from tenure.core.errors import InvalidArgument, PayloadTooLarge, TenureError
+from tenure.core.job import State
+from tenure.settings import MAX_PAYLOAD_BYTES
 from tests.faults.harness import broken, jobs
 from tests.faults.harness.history import Event, Op
 from tests.faults.harness.scenario import scenario
@@ -50,7 +50,7 @@ def skew(stage: Stage) -> None:
     stage.expect(WORD in kept, "a word of a release to come was not kept with the record")
 
 
-def bad_calls(app: Leasehold) -> Iterator[tuple[str, Callable[[], Any]]]:
+def bad_calls(app: Tenure) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What must be refused before anything is sent: by a name, and how it is asked for."""
     task: Any = app.tasks[jobs.STEP]
     queue: Any = app.queue(jobs.RAW)
@@ -99,7 +99,7 @@ def bad(stage: Stage) -> None:
             call()
         except (InvalidArgument, PayloadTooLarge):
             stage.fault("bad inputs refused")
-        except (LeaseholdError, TypeError) as error:
+        except (TenureError, TypeError) as error:
             stage.expect(False, f"{name}: {type(error).__name__}, expected InvalidArgument")
         else:
             stage.expect(False, f"{name} was taken")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core.engine import LEASE_MS
+from tenure.core.engine import LEASE_MS
 from tests.faults.harness import broken, jobs
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage

@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leasehold.core.job import Lease, NewJob
-from leasehold.core.outcome import Completed, Crashed, Outcome, Released, Retried
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command, Invoke, Reply, Steps
-from leasehold.redis.sync import SyncDriver
+from tenure.core.job import Lease, NewJob
+from tenure.core.outcome import Completed, Crashed, Outcome, Released, Retried
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape
+from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.redis.sync import SyncDriver
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
 from tests.faults.harness.verdict import Bounds

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from leasehold import Limit
-from leasehold.core.rates import LimitRule
-from leasehold.engines.native.keys import queue_prefix
-from leasehold.testing.server import available_binaries
+from tenure import Limit
+from tenure.core.rates import LimitRule
+from tenure.engines.native.keys import queue_prefix
+from tenure.testing.server import available_binaries
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.chaos import Chaos, Plan
 from tests.faults.harness.fleet import Fleet

@@ -10,13 +10,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from leasehold import Leasehold
-from leasehold.client.transfer import Side, Transfer
-from leasehold.core.steps import Command, Invoke, Reply, Steps
-from leasehold.protocols.registry import entry_of
-from leasehold.redis.drivers import blocking_driver
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.death_signal import dies_with_parent
+from tenure import Tenure
+from tenure.client.transfer import Side, Transfer
+from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.protocols.registry import entry_of
+from tenure.redis.drivers import blocking_driver
+from tenure.redis.sync import SyncDriver
+from tenure.testing.death_signal import dies_with_parent
 from tests.faults.harness import broken, ending, jobs
 from tests.faults.harness.chronicle import chronicle
 from tests.faults.harness.fleet import Fleet
@@ -41,11 +41,11 @@ WAIT_S: Final = 120
 class Move:
     """The migration of the storm, and those who enqueue meanwhile."""
 
-    def __init__(self, stage: Stage, new: Leasehold, drivers: tuple[SyncDriver, SyncDriver]) -> None:
+    def __init__(self, stage: Stage, new: Tenure, drivers: tuple[SyncDriver, SyncDriver]) -> None:
         self.stage, self.old, self.new, self.drivers = stage, stage.app, new, drivers
         self.number = self.runs = 0
 
-    def enqueue(self, app: Leasehold, count: int) -> None:
+    def enqueue(self, app: Tenure, count: int) -> None:
         """Jobs in lanes, and as many without one. Some fail at first."""
         step_of = app.tasks[jobs.STEP]
         self.stage.add(count, jobs.STEP, 20, 1, app=app)
@@ -91,14 +91,14 @@ class Move:
         """The command, in a process of its own."""
         urls = ("--url", self.stage.server.url, "--to-url", self.new.settings.url)
         words = ["migrate", jobs.QUEUE, *urls, "--namespace", jobs.NAMESPACE, "--yes", *options]
-        command = dies_with_parent([sys.executable, "-P", "-m", "leasehold", *words])
+        command = dies_with_parent([sys.executable, "-P", "-m", "tenure", *words])
         with (self.stage.folder / f"{time.monotonic_ns()}.migrate").open("wb") as log:
             return subprocess.Popen(
                 command, cwd=broken.ROOT, env=broken.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
 
-def _transfer_of(app: Leasehold) -> Any:
+def _transfer_of(app: Tenure) -> Any:
     make = entry_of(app.engine).transfer
     assert make is not None
     return make(app.engine)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from leasehold.core.job import ErrorInfo, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Released, Retried
-from leasehold.redis.sync import SyncDriver
+from tenure.core.job import ErrorInfo, NewJob, State
+from tenure.core.outcome import Completed, Failed, Released, Retried
+from tenure.redis.sync import SyncDriver
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.proxy import Cut, Dice, Harm, Hole, Weather
 from tests.faults.harness.scenario import scenario

@@ -6,10 +6,10 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from leasehold import Leasehold
-from leasehold.core.errors import RedisError
-from leasehold.core.job import State
-from leasehold.testing.server import RedisServer
+from tenure import Tenure
+from tenure.core.errors import RedisError
+from tenure.core.job import State
+from tenure.testing.server import RedisServer
 from tests.faults.harness import jobs
 from tests.faults.harness.fleet import Fleet
 from tests.faults.harness.history import Event, Op
@@ -196,7 +196,7 @@ def _is_over(stage: Stage) -> bool:
     return stage.app.inspect.queue(jobs.QUEUE).repartition is None
 
 
-def _fill_lanes(stage: Stage, app: Leasehold, count: int) -> None:
+def _fill_lanes(stage: Stage, app: Tenure, count: int) -> None:
     for lane in range(LANES):
         stage.add(count, jobs.STEP, 20, lane % 2, app=app, lane=f"lane{lane}")
 

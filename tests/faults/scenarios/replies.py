@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from leasehold.core.errors import DuplicateJob
+from tenure.core.errors import DuplicateJob
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.hands import Hands
 from tests.faults.harness.history import Event, Op
@@ -48,7 +48,7 @@ def of_enqueue(stage: Stage) -> None:
         stage.fleet(1, 8)
         for n in range(stage.size):
             asked_ns = time.monotonic_ns()
-            # The ids are Leasehold's: nothing but the nonce tells one call from the same call again.
+            # The ids are Tenure's: nothing but the nonce tells one call from the same call again.
             options = {} if n % 3 else {"lane": f"lane{n % 7}"}
             handle = task.using(**options).enqueue(n, 1)  # type: ignore[arg-type]
             told = Event(Op.ENQUEUE, phase="invoke", job=handle.id, lane=options.get("lane", ""), n=n, note="completed")

@@ -6,11 +6,11 @@ import contextlib
 import itertools
 from typing import Any, Final
 
-from leasehold.core import limits
-from leasehold.core.job import ErrorInfo, Lease, NewJob
-from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
-from leasehold.core.steps import Steps
-from leasehold.redis.sync import SyncDriver
+from tenure.core import limits
+from tenure.core.job import ErrorInfo, Lease, NewJob
+from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried
+from tenure.core.steps import Steps
+from tenure.redis.sync import SyncDriver
 from tests.faults.harness import jobs
 from tests.faults.harness.chronicle import BY_HAND
 from tests.faults.harness.history import Event, Op

@@ -7,9 +7,9 @@ import threading
 import time
 from typing import Final
 
-from leasehold.core.job import State
-from leasehold.core.steps import Command, Steps
-from leasehold.redis.sync import SyncDriver
+from tenure.core.job import State
+from tenure.core.steps import Command, Steps
+from tenure.redis.sync import SyncDriver
 from tests.faults.harness import jobs
 from tests.faults.harness.history import Event, Op
 from tests.faults.harness.scenario import scenario

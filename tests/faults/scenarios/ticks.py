@@ -6,8 +6,8 @@ from collections import defaultdict
 from contextlib import closing
 from typing import Final
 
-from leasehold import Every
-from leasehold.core import limits
+from tenure import Every
+from tenure.core import limits
 from tests.faults.harness import jobs
 from tests.faults.harness.clock import Clock, compiler
 from tests.faults.harness.history import Event, Op

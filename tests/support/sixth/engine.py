@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from leasehold.core import limits
-from leasehold.core.engine import Feature, Maintained, Trait
-from leasehold.core.job import (
+from tenure.core import limits
+from tenure.core.engine import Feature, Maintained, Trait
+from tenure.core.job import (
     Enqueued,
     JobRecord,
     JobView,
@@ -19,18 +19,18 @@ from leasehold.core.job import (
     State,
     WorkerView,
 )
-from leasehold.core.outcome import Outcome
-from leasehold.core.shape import CancelAnswer, CancelCount
-from leasehold.core.steps import Command, Steps
-from leasehold.core.waiting import Listen
-from leasehold.engines.kit.base import check_purge
-from leasehold.engines.kit.chunks import Part, args_of
-from leasehold.engines.kit.config import META_TTL_MS, EngineConfig
-from leasehold.engines.kit.encoding import as_bytes, as_text, cancelled, read_error
-from leasehold.engines.kit.engine import ScriptedEngine
-from leasehold.engines.kit.outcomes import encode_outcome
-from leasehold.engines.kit.pages import check_page, read_cursor, write_cursor
-from leasehold.engines.kit.unsupported import Unsupported
+from tenure.core.outcome import Outcome
+from tenure.core.shape import CancelAnswer, CancelCount
+from tenure.core.steps import Command, Steps
+from tenure.core.waiting import Listen
+from tenure.engines.kit.base import check_purge
+from tenure.engines.kit.chunks import Part, args_of
+from tenure.engines.kit.config import META_TTL_MS, EngineConfig
+from tenure.engines.kit.encoding import as_bytes, as_text, cancelled, read_error
+from tenure.engines.kit.engine import ScriptedEngine
+from tenure.engines.kit.outcomes import encode_outcome
+from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
+from tenure.engines.kit.unsupported import Unsupported
 from tests.support.sixth.scripts import LAYOUT, SCRIPTS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.support import keyspace
 from tests.support.shapes import Key
 from tests.support.sixth.engine import SixthEngine

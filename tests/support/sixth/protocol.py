@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from leasehold.core.engine import FullEngine, Timing
-from leasehold.engines.kit.acl import Place, Rules
-from leasehold.engines.kit.config import EngineConfig
-from leasehold.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, Words
+from tenure.core.engine import FullEngine, Timing
+from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.config import EngineConfig
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, Words
 from tests.support.sixth.engine import SixthEngine
 
 _COMMANDS: Final = (
@@ -39,7 +39,7 @@ def _rebuild(spec: Mapping[str, Any]) -> SixthEngine:
 
 def _rights(engine: FullEngine, clustered: bool) -> Rights:
     assert isinstance(engine, SixthEngine)
-    shared, queue = engine.shared(), engine.prefix("leasehold-check")
+    shared, queue = engine.shared(), engine.prefix("tenure-check")
     queues = f"{shared.removesuffix('}')}:*"
     places = (Place(queues, queue, channels=True), Place(shared, shared), Place(f"{shared}:*", f"{shared}:x"))
     rules = Rules(places, _COMMANDS, ("TIME", "EVALSHA - 0")).of(clustered)

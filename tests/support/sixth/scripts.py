@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leasehold.core import engine, limits
-from leasehold.core.steps import Script
-from leasehold.engines.kit import config
-from leasehold.engines.kit.scripts import load, numbers_of
+from tenure.core import engine, limits
+from tenure.core.steps import Script
+from tenure.engines.kit import config
+from tenure.engines.kit.scripts import load, numbers_of
 
 LAYOUT: Final = 1
 WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, config)}

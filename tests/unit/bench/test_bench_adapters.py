@@ -33,24 +33,24 @@ def test_every_adapter_says_how_it_is_set_to_be_fast(name):
     assert re.search(r"fast(=| = )[\"'`(]", text)
 
 
-def test_leasehold_runs_in_the_environment_of_whoever_asks():
-    (adapter,) = adapters(["leasehold"], {}, Path("unused"))
+def test_tenure_runs_in_the_environment_of_whoever_asks():
+    (adapter,) = adapters(["tenure"], {}, Path("unused"))
     assert adapter.python == Path(sys.executable)
     facts = adapter.facts()
-    assert facts.title == "Leasehold"
+    assert facts.title == "Tenure"
     assert facts.kinds == KINDS
     assert [variant.name for variant in facts.variants] == ["default"]
 
 
-def test_an_adapter_sees_its_own_settings_and_not_those_of_a_leasehold_at_hand(monkeypatch):
-    monkeypatch.setenv("LEASEHOLD_URL", "redis://elsewhere")
+def test_an_adapter_sees_its_own_settings_and_not_those_of_a_tenure_at_hand(monkeypatch):
+    monkeypatch.setenv("TENURE_URL", "redis://elsewhere")
     monkeypatch.setenv("BENCH_TOKEN", "old")
     environment = Adapter("rq", Path("/x/bin/python")).environment("redis://here", "more", {"BENCH_JOURNAL": "j"})
     assert environment["BENCH_URL"] == "redis://here"
     assert environment["BENCH_VARIANT"] == "more"
     assert environment["BENCH_JOURNAL"] == "j"
     assert environment["PATH"].startswith("/x/bin:")
-    assert not {"LEASEHOLD_URL", "BENCH_TOKEN"} & environment.keys()
+    assert not {"TENURE_URL", "BENCH_TOKEN"} & environment.keys()
 
 
 def test_a_name_that_is_not_on_the_list_is_not_run():

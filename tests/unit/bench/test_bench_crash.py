@@ -20,7 +20,7 @@ def row(name, variant="default", settings="s"):
 def test_peers_and_variants_are_chosen_by_name():
     assert parse_only("rq,celery:late") == [("rq", None), ("celery", "late")]
     assert parse_only("") == [(name, None) for name in NAMES]
-    with pytest.raises(ValueError, match="no peer 'sidekiq': expected one of leasehold"):
+    with pytest.raises(ValueError, match="no peer 'sidekiq': expected one of tenure"):
         parse_only("sidekiq")
 
 
@@ -46,10 +46,10 @@ def test_every_outcome_has_words(seen, text):
 
 
 def test_a_new_row_takes_the_place_of_the_old_one_in_the_order_of_the_peers():
-    old = [row("leasehold"), row("rq"), row("rq", "more"), row("saq")]
+    old = [row("tenure"), row("rq"), row("rq", "more"), row("saq")]
     rows = merge(old, [row("rq", settings="new"), row("rq", "more", settings="new")])
     assert [(one.name, one.variant, one.settings) for one in rows] == [
-        ("leasehold", "default", "s"),
+        ("tenure", "default", "s"),
         ("rq", "default", "new"),
         ("rq", "more", "new"),
         ("saq", "default", "s"),
@@ -57,7 +57,7 @@ def test_a_new_row_takes_the_place_of_the_old_one_in_the_order_of_the_peers():
 
 
 def test_rows_are_kept_as_they_are(tmp_path):
-    rows = [row("leasehold"), row("rq")]
+    rows = [row("tenure"), row("rq")]
     save(rows, tmp_path / "results" / "crash.json")
     assert load(tmp_path / "results" / "crash.json") == rows
     assert load(tmp_path / "none.json") == []
@@ -74,7 +74,7 @@ def test_the_table_goes_between_its_marks_and_nothing_else_of_the_page_changes()
 def test_the_page_shows_what_was_kept():
     page = PAGE.read_text(encoding="utf-8")
     assert written(page, load()) == page
-    assert load()[0].name == "leasehold"
+    assert load()[0].name == "tenure"
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def test_anything_but_exact_versions_is_refused_with_its_line(text, line):
         read_pins(text)
 
 
-def test_every_peer_has_its_versions_and_leasehold_and_the_loops_have_none():
+def test_every_peer_has_its_versions_and_tenure_and_the_loops_have_none():
     pins = known_pins()
-    assert list(pins) == [*(name for name in NAMES if name != "leasehold"), *OTHERS, "plot"]
+    assert list(pins) == [*(name for name in NAMES if name != "tenure"), *OTHERS, "plot"]
     assert not {*OURS, *LOOPS} & pins.keys()
     packages = {
         "redisworkqueue": "redis-work-queue",

@@ -22,8 +22,8 @@ from bench.speed.rounds import LEAST, MOST, PARTS, Findings, Part, Plan, count_f
 from bench.speed.stage import Failed, staged
 from bench.speed.starts import Starts
 from bench.speed.tables import better_peers
-from leasehold.redis.embedded.binary import find_server
-from leasehold.testing.server import RedisServer
+from tenure.redis.embedded.binary import find_server
+from tenure.testing.server import RedisServer
 from tests.unit.bench.test_bench_results import MACHINE, a_run, samples
 
 
@@ -31,12 +31,12 @@ def test_peers_sections_and_parts_are_chosen_by_name():
     everything = parse_only("")
     assert everything.whole
     assert (everything.peers, everything.sections) == (ALL, sections.NAMES)
-    pair = parse_only("rq,leasehold")
-    assert (pair.peers, pair.sections, pair.whole) == (("leasehold", "rq"), (), False)
+    pair = parse_only("rq,tenure")
+    assert (pair.peers, pair.sections, pair.whole) == (("tenure", "rq"), (), False)
     assert parse_only("flat").peers == ()
     assert parse_only("rq", "async,quiet").parts == ("async", "quiet")
     assert not parse_only("", "async").whole
-    with pytest.raises(ValueError, match="no sidekiq: expected some of leasehold"):
+    with pytest.raises(ValueError, match="no sidekiq: expected some of tenure"):
         parse_only("sidekiq")
     with pytest.raises(ValueError, match="--parts: no speed"):
         parse_only("", "speed")
@@ -143,11 +143,11 @@ def test_whatever_goes_wrong_with_a_peer_does_not_end_the_run(capsys):
 
 
 COMPARED = a_run(
-    samples("drain_async", leasehold=[30.0], batch=[60.0], bullmq=[29.0], wire=[20.0]),
-    samples("drain_sync", leasehold=[10.0], rq=[2.0], huey=[1.0], redisworkqueue=[2.0], dropin=[4.0]),
-    samples("enqueue_one", leasehold=[10.0], bare=[12.0]),
-    samples("latency_p50", leasehold=[3.0], huey=[2.0]),
-    peers=("leasehold", "bare", "batch", "rq", "huey", "bullmq", "redisworkqueue", "wire", "dropin"),
+    samples("drain_async", tenure=[30.0], batch=[60.0], bullmq=[29.0], wire=[20.0]),
+    samples("drain_sync", tenure=[10.0], rq=[2.0], huey=[1.0], redisworkqueue=[2.0], dropin=[4.0]),
+    samples("enqueue_one", tenure=[10.0], bare=[12.0]),
+    samples("latency_p50", tenure=[3.0], huey=[2.0]),
+    peers=("tenure", "bare", "batch", "rq", "huey", "bullmq", "redisworkqueue", "wire", "dropin"),
 )
 FLAT = Flatness(
     MACHINE,
@@ -170,7 +170,7 @@ ALL_KEPT = Kept(
     FLAT,
     Fairness(MACHINE, (Waits("all at once", 10, 20.0, 500.0), Waits("apart", 10, 40.0, 90.0))),
     CrowdFound(MACHINE, (Crowded(1, 3.0, 4.0, 20.0), Crowded(100, 1.0, 5.0, 90.0))),
-    Starts(MACHINE, {"python": (20.0,), "import leasehold": (60.0,), "leasehold --help": (170.0,)}),
+    Starts(MACHINE, {"python": (20.0,), "import tenure": (60.0,), "tenure --help": (170.0,)}),
     ON_A_CLUSTER,
 )
 
@@ -194,7 +194,7 @@ def test_goals_are_ratios_of_the_right_things():
     assert value("any cost grows").value == 1.5
     assert value("longest script").met
     assert value("worst wait").value == 0.04
-    assert value("import leasehold").value == 40
+    assert value("import tenure").value == 40
     assert value("--help").met is False
     assert value("Redis memory").met is None
 

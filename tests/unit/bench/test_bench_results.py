@@ -19,19 +19,19 @@ def samples(measure, **values):
     return tuple(Sample(peer, measure, at, value) for peer, all in values.items() for at, value in enumerate(all, 1))
 
 
-def a_run(*found, missing=(), peers=("leasehold", "bare", "batch", "rq", "huey", "wire")):
+def a_run(*found, missing=(), peers=("tenure", "bare", "batch", "rq", "huey", "wire")):
     return Run(MACHINE, 3, 2.0, described(*peers), sum(found, ()), tuple(missing))
 
 
-DRAIN = samples("drain_sync", leasehold=[80, 100, 900], bare=[50], batch=[400], rq=[5], huey=[10, 20, 30], wire=[60])
-LATENCY = samples("latency_p50", leasehold=[2.0], bare=[1.0], rq=[8.0], huey=[4.0])
+DRAIN = samples("drain_sync", tenure=[80, 100, 900], bare=[50], batch=[400], rq=[5], huey=[10, 20, 30], wire=[60])
+LATENCY = samples("latency_p50", tenure=[2.0], bare=[1.0], rq=[8.0], huey=[4.0])
 RUN = a_run(DRAIN, LATENCY, missing=[Missing("batch", "latency_p50", "is no queue")])
 
 
 def test_a_figure_is_the_median_of_its_rounds():
-    assert RUN.median("leasehold", "drain_sync") == 100
+    assert RUN.median("tenure", "drain_sync") == 100
     assert RUN.median("huey", "drain_sync") == 20
-    assert RUN.median("leasehold", "memory_job") is None
+    assert RUN.median("tenure", "memory_job") is None
 
 
 def best(run, measure):
@@ -47,21 +47,21 @@ def test_the_best_peer_is_neither_ours_nor_a_loop_and_best_may_mean_least():
 
 def test_every_row_has_its_ratios_and_the_best_comes_first():
     found = rows(RUN, BY_NAME["drain_sync"])
-    assert [row.peer.name for row in found] == ["batch", "leasehold", "wire", "bare", "huey", "rq"]
+    assert [row.peer.name for row in found] == ["batch", "tenure", "wire", "bare", "huey", "rq"]
     ours = found[1]
     assert (ours.bare, ours.best, ours.lowest, ours.highest) == (2.0, 5.0, 80, 900)
-    assert [row.peer.name for row in rows(RUN, BY_NAME["latency_p50"])][:3] == ["bare", "leasehold", "huey"]
+    assert [row.peer.name for row in rows(RUN, BY_NAME["latency_p50"])][:3] == ["bare", "tenure", "huey"]
 
 
 def test_a_figure_that_is_missing_is_shown_with_its_reason():
     shown = table(RUN, BY_NAME["latency_p50"])
     assert "| BATCH | - | - | - | is no queue |" in shown
     assert "| **WIRE** | - | - | - | was not measured in this run |" in shown
-    assert "| **LEASEHOLD** | 2.00 | 0.50 | 2.00 | 2.00 to 2.00 |" in shown
+    assert "| **TENURE** | 2.00 | 0.50 | 2.00 | 2.00 to 2.00 |" in shown
 
 
 def test_many_at_once_is_compared_with_the_loop_that_does_many():
-    run = a_run(samples("enqueue_many", leasehold=[30], batch=[60], rq=[10]))
+    run = a_run(samples("enqueue_many", tenure=[30], batch=[60], rq=[10]))
     assert "to the bare loop, 100 a call" in table(run, BY_NAME["enqueue_many"])
     assert rows(run, BY_NAME["enqueue_many"])[1].bare == 0.5
 
@@ -79,8 +79,8 @@ def test_who_is_not_in_the_run_is_named():
 
 def test_the_picture_shows_more_as_better():
     drain, latency = bars(RUN)
-    assert {bar.title: bar.ratio for bar in drain.bars}["LEASEHOLD"] == 5.0
-    assert {bar.title: (bar.ratio, bar.group) for bar in latency.bars}["LEASEHOLD"] == (2.0, "ours")
+    assert {bar.title: bar.ratio for bar in drain.bars}["TENURE"] == 5.0
+    assert {bar.title: (bar.ratio, bar.group) for bar in latency.bars}["TENURE"] == (2.0, "ours")
     assert {bar.title: bar.group for bar in latency.bars}["BARE"] == "loop"
 
 

@@ -7,13 +7,13 @@ from typing import Any, Final, TypeVar
 
 import redis
 
-from leasehold.core.engine import HeartbeatReply, Maintained, Timing
-from leasehold.core.job import ErrorInfo, Lease, NewJob
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.steps import Steps
-from leasehold.engines.hworker.config import HworkerConfig
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import HeartbeatReply, Maintained, Timing
+from tenure.core.job import ErrorInfo, Lease, NewJob
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.steps import Steps
+from tenure.engines.hworker.config import HworkerConfig
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support import hworker as layout
 from tests.wire.hworker.original import Original
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.wire.hworker.bench import Bench
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from leasehold import InvalidArgument
-from leasehold.compat.hworker import Failure, Hworker, Retry, Success
-from leasehold.protocols.registry import rights_of
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure import InvalidArgument
+from tenure.compat.hworker import Failure, Hworker, Retry, Success
+from tenure.protocols.registry import rights_of
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.checking import inspection
 from tests.wire.hworker.original import Original
 
@@ -201,7 +201,7 @@ def test_h6_a_failure_that_comes_too_late_is_logged(
         return Failure("no such page")
 
     job = original.queue({"page": 1})
-    with caplog.at_level("WARNING", "leasehold"):
+    with caplog.at_level("WARNING", "tenure"):
         pool.worker(burst=True)
     [line] = [line for line in caplog.messages if line.startswith("lease_lost")]
     assert "error=Fail" in line, line

@@ -1,6 +1,6 @@
 """Workers of both kinds on one pool, killed at random: after each step each job is in exactly one place.
 
-LEASEHOLD_WALKS sets how many walks there are.
+TENURE_WALKS sets how many walks there are.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
 from tests.wire.hworker.bench import BOOM, GRACE_MS, LEASE_MS, TIMEOUT_MS, Bench
 
-WALKS: Final = int(os.environ.get("LEASEHOLD_WALKS", "6"))
+WALKS: Final = int(os.environ.get("TENURE_WALKS", "6"))
 STEPS: Final = 200
 WORKERS: Final = 3
 
 
 @dataclass
 class Ours:
-    """A worker of Leasehold."""
+    """A worker of Tenure."""
 
     name: str
     leases: list[Lease] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Walk:
             self.bench.original.queue(self.number)
         self.open.add(self.number)
 
-    # Workers of Leasehold.
+    # Workers of Tenure.
 
     def lease(self) -> None:
         worker = self.random.choice(self.ours)
@@ -148,7 +148,7 @@ class Walk:
                 self.failing.append(job)
 
     def end_to_fail(self) -> None:
-        """The second removal of the entry, late. It loses the job of another original, but none of Leasehold."""
+        """The second removal of the entry, late. It loses the job of another original, but none of Tenure."""
         if self.failing:
             self.end_late(self.failing.pop(0))
 
@@ -177,9 +177,9 @@ class Walk:
         return Counter(json.loads(job)[1] for job in found if job != b"false")
 
     def records(self) -> dict[bytes, bytes]:
-        """The jobs that Leasehold holds or keeps for a retry, and the time that it wrote for each."""
+        """The jobs that Tenure holds or keeps for a retry, and the time that it wrote for each."""
         found = {}
-        for text in self.bench.db.hvals(f"hworker-leasehold-{self.bench.pool}:jobs"):
+        for text in self.bench.db.hvals(f"hworker-tenure-{self.bench.pool}:jobs"):
             job: dict[str, Any] = msgspec.msgpack.decode(text)
             if job["s"] in ("active", "scheduled"):
                 found[job["d"].encode()] = job["v"].encode()
@@ -189,7 +189,7 @@ class Walk:
         places = self.places()
         assert max(places.values(), default=1) == 1, "in two places"
         assert not self.open - set(places), "lost"
-        # A job that an original ended while a worker of Leasehold held it goes on there.
+        # A job that an original ended while a worker of Tenure held it goes on there.
         extra = set(places) - self.open
         assert extra <= {json.loads(job)[1] for job in self.shaken}, "run again without a cause"
         self.open |= extra

@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Completed
-from leasehold.engines.hworker.migrate import EXPORT_MOST, Exporter
-from leasehold.engines.kit.moving import move_page
-from leasehold.engines.native import NativeEngine
+from tenure.core.errors import QueueFull
+from tenure.core.job import NewJob
+from tenure.core.outcome import Completed
+from tenure.engines.hworker.migrate import EXPORT_MOST, Exporter
+from tenure.engines.kit.moving import move_page
+from tenure.engines.native import NativeEngine
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.hworker.bench import Bench
 

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from leasehold.core.job import ErrorInfo, State
-from leasehold.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
-from leasehold.core.shape import CancelAnswer
-from leasehold.core.waiting import Lead, Poll
+from tenure.core.job import ErrorInfo, State
+from tenure.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
+from tenure.core.shape import CancelAnswer
+from tenure.core.waiting import Lead, Poll
 from tests.wire.hworker.bench import BOOM, GRACE_MS, LEASE_MS, TIMEOUT_MS, Bench, ids_of
 
 FALSE = b"false"
@@ -251,7 +251,7 @@ def test_h11_many_jobs_in_progress_are_watched_page_by_page(bench: Bench) -> Non
     bench.take(1)
     for _ in range(20):
         bench.maintain()
-    assert not bench.db.exists(f"hworker-leasehold-{bench.pool}:observed"), "nothing is remembered of them"
+    assert not bench.db.exists(f"hworker-tenure-{bench.pool}:observed"), "nothing is remembered of them"
 
 
 def test_h12_failed_jobs_are_trimmed_by_both_sides_and_counted(bench: Bench) -> None:
@@ -399,7 +399,7 @@ def test_a_call_of_another_program_is_found_behind_raw_payloads(bench: Bench) ->
     bench.original.push(b'["r1", {"raw": 1}]')
     [raw] = bench.take()
     assert bench.settle(raw, Unroutable())
-    bench.original.push(b'[ "t1" , { "task" : "t", "leasehold" : 1 , "args" : [9007199254740993] } ]')
+    bench.original.push(b'[ "t1" , { "task" : "t", "tenure" : 1 , "args" : [9007199254740993] } ]')
     [lease] = bench.take()
     assert lease.record.task == "t"
     assert bench.waiting() == [b'["r1", {"raw": 1}]']

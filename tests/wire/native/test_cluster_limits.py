@@ -9,15 +9,15 @@ from typing import Final
 
 import pytest
 
-from leasehold.core.engine import Feature
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Retried
-from leasehold.core.rates import LimitRule
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Call, Steps
-from leasehold.engines.native.cluster import NativeClusterEngine
-from leasehold.protocols.registry import engine_of, engine_spec_of
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, UnsupportedFeature
+from tenure.core.job import NewJob
+from tenure.core.outcome import Retried
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape
+from tenure.core.steps import Call, Steps
+from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.protocols.registry import engine_of, engine_spec_of
 from tests.conformance import test_limits
 from tests.support.engines import NATIVE, Entry, Options
 from tests.support.world import BOOM, NAMESPACE, World

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.job import ErrorInfo, State
-from leasehold.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
-from leasehold.engines.native.config import ERRORS_BYTES, ERRORS_KEPT
+from tenure.core.job import ErrorInfo, State
+from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Released, Retried
+from tenure.engines.native.config import ERRORS_BYTES, ERRORS_KEPT
 from tests.support.world import World
 
 

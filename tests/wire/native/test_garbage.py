@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.errors import ReplyError, WrongState
-from leasehold.core.job import NewJob, State, WorkerView
-from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.engines.kit.config import CLAIM_BYTES, MAX_HOLDERS
+from tenure.core.errors import ReplyError, WrongState
+from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.engines.kit.config import CLAIM_BYTES, MAX_HOLDERS
 from tests.conformance.test_overdue import Keeper
 from tests.conformance.test_rerun import follow
 from tests.support.world import BOOM, World

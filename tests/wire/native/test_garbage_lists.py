@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from leasehold.core import limits
-from leasehold.core.errors import WrongState
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Released, Retried, Unroutable
-from leasehold.core.shape import Conflict, Shape, UniqueRule, Until
-from leasehold.engines.kit.config import HOLD_MS
+from tenure.core import limits
+from tenure.core.errors import WrongState
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Completed, Failed, Released, Retried, Unroutable
+from tenure.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.engines.kit.config import HOLD_MS
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 

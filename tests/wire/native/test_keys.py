@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import NewerLayout
-from leasehold.core.job import State, WorkerView
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Shape
+from tenure.core.errors import NewerLayout
+from tenure.core.job import State, WorkerView
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import Shape
 from tests.conformance.test_layout import next_release
 from tests.support.audit import FIXED
 from tests.support.keyspace import keys

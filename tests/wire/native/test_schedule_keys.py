@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import WrongState
+from tenure.core.errors import WrongState
 from tests.support.schedules import now_of, put, spec, stored, tick_of
 from tests.support.world import World
 

@@ -1,6 +1,6 @@
 """Simulated weeks of schedules: many workers that die between any two calls, deploys, outages, and clocks that change.
 
-Redis' clock is a number that the test sets. LEASEHOLD_WEEKS=n simulates n weeks with each seed instead of three days.
+Redis' clock is a number that the test sets. TENURE_WEEKS=n simulates n weeks with each seed instead of three days.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, ClassVar, Final, TypeVar
 import pytest
 from msgspec.structs import replace as replaced
 
-from leasehold.core import limits, rules
-from leasehold.core.outcome import Completed
-from leasehold.core.schedule import CatchUp, Overlap, ScheduleSpec
-from leasehold.core.steps import Command, Invoke, Reply, Script, Steps
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core import limits, rules
+from tenure.core.outcome import Completed
+from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec
+from tenure.core.steps import Command, Invoke, Reply, Script, Steps
+from tenure.engines.native import NativeEngine
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.schedules import tick_of
 from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
 from tests.support.world import NAMESPACE
 
 T = TypeVar("T")
 
-DAYS: Final = 7 * int(os.environ.get("LEASEHOLD_WEEKS", "0")) or 3
+DAYS: Final = 7 * int(os.environ.get("TENURE_WEEKS", "0")) or 3
 EVES: Final = ((3, 7), (3, 28), (4, 4), (10, 3), (10, 24), (10, 31))
 """The days before the nights of 2026 in which clocks change: New York, Berlin, Lord Howe."""
 WORKERS: Final = 50

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from leasehold.client.transfer import Side, Transfer, Transferred
-from leasehold.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
-from leasehold.core.rates import LimitRule
-from leasehold.core.schedule import ScheduleSpec, StoredSchedule
-from leasehold.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
-from leasehold.core.steps import Invoke, Steps
-from leasehold.engines.kit.transfer import Rows
-from leasehold.engines.native.cluster import NativeClusterEngine
-from leasehold.engines.native.transfer import EXPORT_MOST, NativeTransfer
+from tenure.client.transfer import Side, Transfer, Transferred
+from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
+from tenure.core.rates import LimitRule
+from tenure.core.schedule import ScheduleSpec, StoredSchedule
+from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
+from tenure.core.steps import Invoke, Steps
+from tenure.engines.kit.transfer import Rows
+from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tests.support.stepping import Crashed, Session, send_with, step, stop_after
 from tests.support.world import BOOM, NAMESPACE, World
 

@@ -1,16 +1,16 @@
-"""Leasehold workers beside original clients on the same queues: each finds what the other leaves, and order holds."""
+"""Tenure workers beside original clients on the same queues: each finds what the other leaves, and order holds."""
 
 from __future__ import annotations
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, LeaseholdError
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
-from leasehold.core.shape import LaneState, Shape
-from leasehold.engines.queue_farm import QueueFarmEngine
-from leasehold.engines.queue_farm.config import DROPPED_MS, FIND_MS
-from leasehold.engines.queue_farm.wire import DELETED, RETRY_LIMIT, FarmDropped
+from tenure.core.errors import InvalidArgument, TenureError
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried
+from tenure.core.shape import LaneState, Shape
+from tenure.engines.queue_farm import QueueFarmEngine
+from tenure.engines.queue_farm.config import DROPPED_MS, FIND_MS
+from tenure.engines.queue_farm.wire import DELETED, RETRY_LIMIT, FarmDropped
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World
 from tests.wire.queue_farm.player import BASE, Original
@@ -159,9 +159,9 @@ def test_f2_a_batch_that_an_original_took_over_is_lost(
         original.start(["a"])
     else:
         original.finish("L", ["a"])
-    keys = {name: value for name, value in world.dump().items() if b":leasehold:" not in name}
+    keys = {name: value for name, value in world.dump().items() if b":tenure:" not in name}
     assert not world.settle(lease, late)
-    after = {name: value for name, value in world.dump().items() if b":leasehold:" not in name}
+    after = {name: value for name, value in world.dump().items() if b":tenure:" not in name}
     assert after == keys
     assert world.beat("w", [lease]).lost == {lease.ref}
     world.audit()
@@ -254,7 +254,7 @@ def test_f3_a_job_that_finished_before_its_late_error_does_not_run_again(world: 
 @pytest.mark.parametrize("key", ["queue:L", "active"])
 def test_f10_an_enqueue_to_a_key_of_another_type_is_refused_and_stores_nothing(world: World, key: str) -> None:
     world.command("SET", f"{BASE}:{key}", "no list, set or hash")
-    with pytest.raises(LeaseholdError):
+    with pytest.raises(TenureError):
         world.put_in("L", "a")
     assert [name.decode() for name in world.dump() if name.startswith(BASE.encode())] == [f"{BASE}:{key}"]
 

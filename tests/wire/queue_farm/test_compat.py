@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.compat.queue_farm import AsyncManager, AsyncWorker, JobEnded, Logger, Manager, Worker
-from leasehold.compat.queue_farm.emitter import EVENTS
-from leasehold.core.errors import InvalidArgument, PayloadInvalid
-from leasehold.testing.server import RedisServer
+from tenure.compat.queue_farm import AsyncManager, AsyncWorker, JobEnded, Logger, Manager, Worker
+from tenure.compat.queue_farm.emitter import EVENTS
+from tenure.core.errors import InvalidArgument, PayloadInvalid
+from tenure.testing.server import RedisServer
 from tests.support.waiting import until
 
 Seen = list[tuple[Any, ...]]
@@ -123,7 +123,7 @@ def test_a_worker_drains_all_queues_and_emits_the_events(server: RedisServer) ->
     worker.drain()
     assert plain(seen) == expected
     assert isinstance(next(event[-1] for event in seen if event[0] == "retry-limit"), JobEnded)
-    assert not [key for key in server.command("KEYS", "queue-farm:*") if not key.startswith(b"queue-farm:leasehold")]
+    assert not [key for key in server.command("KEYS", "queue-farm:*") if not key.startswith(b"queue-farm:tenure")]
 
 
 async def test_an_async_worker_drains_all_queues_and_emits_the_events(server: RedisServer) -> None:

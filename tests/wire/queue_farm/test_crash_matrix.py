@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.shape import Shape
+from tenure.core.steps import Command, Invoke, Reply, Steps
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Crashed as ProcessCrashed
 from tests.support.stepping import Send, Session, attempt, send_with, step

@@ -7,18 +7,18 @@ from contextlib import suppress
 
 import pytest
 
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import State
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Command, Invoke, Reply
-from leasehold.engines.kit.config import HOLD_MS
-from leasehold.engines.kit.extras import Moved
-from leasehold.engines.kit.moving import move_page
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.queue_farm.migrate import Exporter
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.errors import QueueFull
+from tenure.core.job import State
+from tenure.core.outcome import Completed
+from tenure.core.shape import Shape
+from tenure.core.steps import Command, Invoke, Reply
+from tenure.engines.kit.config import HOLD_MS
+from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import move_page
+from tenure.engines.native import NativeEngine
+from tenure.engines.queue_farm.migrate import Exporter
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
 from tests.support.world import World
 from tests.wire.queue_farm.player import BASE, Original

@@ -1,4 +1,4 @@
-"""The package of npm, 2.2.1, as producer and as worker beside Leasehold workers; workers of both kinds are killed."""
+"""The package of npm, 2.2.1, as producer and as worker beside Tenure workers; workers of both kinds are killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from leasehold.testing.server import RedisServer
+from tenure.testing.server import RedisServer
 from tests.support.processes import end
 
 ROOT: Final = Path(__file__).parents[3]
@@ -50,7 +50,7 @@ class Fleet:
 
     def __init__(self, server: RedisServer, node_modules: Path, stack: ExitStack) -> None:
         self.url = f"redis://127.0.0.1:{server.port}/0"
-        self._env = os.environ | {"NODE_PATH": str(node_modules), "PYTHONPATH": str(AGENTS), "LEASEHOLD_URL": self.url}
+        self._env = os.environ | {"NODE_PATH": str(node_modules), "PYTHONPATH": str(AGENTS), "TENURE_URL": self.url}
         self._stack = stack
         self._count = 0
         self.killed: set[str] = set()
@@ -76,7 +76,7 @@ class Fleet:
         if kind == "node":
             process = self._run("node", str(AGENTS / "worker.js"), self.url, f"node-{name}")
         else:
-            command = (sys.executable, "-m", "leasehold", "worker", "jobs:app", "-c", "4")
+            command = (sys.executable, "-m", "tenure", "worker", "jobs:app", "-c", "4")
             process = self._run(*command, name=name)
         self.workers[f"{kind}-{name}"] = kind, process
 
@@ -130,7 +130,7 @@ def test_the_checker_finds_what_is_out_of_order() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kinds", [("node", "leasehold"), ("leasehold", "leasehold")], ids="-".join)
+@pytest.mark.parametrize("kinds", [("node", "tenure"), ("tenure", "tenure")], ids="-".join)
 def test_every_queue_runs_in_order_while_workers_are_killed(
     server: RedisServer, fleet: Fleet, kinds: tuple[str, str]
 ) -> None:
@@ -150,4 +150,4 @@ def test_every_queue_runs_in_order_while_workers_are_killed(
     for n in range(QUEUES):
         history = [line.decode() for line in server.command("LRANGE", f"history:user:{n}", 0, -1)]
         assert faults_of(history, fleet.killed) == [], f"queue {n}, killed: {fleet.killed}"
-    assert server.command("HLEN", "queue-farm:leasehold:kept") == 0
+    assert server.command("HLEN", "queue-farm:tenure:kept") == 0

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.errors import WrongState
-from leasehold.core.job import State
-from leasehold.core.outcome import Failed
-from leasehold.engines.queue_farm.config import DEFAULT_TIMEOUT_MS, FIND_MS
-from leasehold.engines.queue_farm.wire import SPOILED, FarmDropped
+from tenure.core.errors import WrongState
+from tenure.core.job import State
+from tenure.core.outcome import Failed
+from tenure.engines.queue_farm.config import DEFAULT_TIMEOUT_MS, FIND_MS
+from tenure.engines.queue_farm.wire import SPOILED, FarmDropped
 from tests.support.world import BOOM, World
 from tests.wire.queue_farm.player import BASE
 
-OURS = f"{BASE}:leasehold"
+OURS = f"{BASE}:tenure"
 
 
 def held_field(world: World, text: str) -> None:

@@ -8,16 +8,16 @@ from typing import Any, Final, TypeVar
 
 import redis
 
-from leasehold.core.job import ErrorInfo, Lease, Leased, NewJob, State
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.steps import Steps
-from leasehold.core.waiting import led_by
-from leasehold.engines.kit.extras import Cleaned
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.clean import deep_clean, light_clean
-from leasehold.engines.redis_work_queue.config import RedisWorkQueueConfig
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.job import ErrorInfo, Lease, Leased, NewJob, State
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.steps import Steps
+from tenure.core.waiting import led_by
+from tenure.engines.kit.extras import Cleaned
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.engines.redis_work_queue.clean import deep_clean, light_clean
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support import redis_work_queue as layout
 
 T = TypeVar("T")

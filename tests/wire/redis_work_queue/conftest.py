@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import Bench
 from tests.wire.redis_work_queue.originals import KINDS, Original
 

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from leasehold.testing.server import RedisServer, available_binaries
+from tenure.testing.server import RedisServer, available_binaries
 from tests.wire.redis_work_queue.originals import Original
 
 LEAST, MOST = 0.7, 1.3
@@ -33,8 +33,8 @@ LEASE_S: Final = 10
 
 APP: Final = """
 import os
-from leasehold import Job, Leasehold, RedisWorkQueue
-app = Leasehold(protocol=RedisWorkQueue(prefix="jobs"))
+from tenure import Job, Tenure, RedisWorkQueue
+app = Tenure(protocol=RedisWorkQueue(prefix="jobs"))
 log = open(os.environ["SHARE_LOG"], "ab", buffering=0)
 @app.handler("default")
 async def run(job: Job) -> None:
@@ -42,8 +42,8 @@ async def run(job: Job) -> None:
 """
 DROPIN: Final = """
 import os, redis
-from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
-db, queue = redis.Redis.from_url(os.environ["LEASEHOLD_URL"]), WorkQueue(KeyPrefix("jobs"))
+from tenure.compat.redis_work_queue import KeyPrefix, WorkQueue
+db, queue = redis.Redis.from_url(os.environ["TENURE_URL"]), WorkQueue(KeyPrefix("jobs"))
 with open(os.environ["SHARE_LOG"], "ab", buffering=0) as log:
     while True:
         if item := queue.lease(db, 10, True, 5):
@@ -52,9 +52,9 @@ with open(os.environ["SHARE_LOG"], "ab", buffering=0) as log:
 """
 ASYNCIO: Final = """
 import asyncio, os, redis.asyncio
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, KeyPrefix
+from tenure.compat.redis_work_queue import AsyncWorkQueue, KeyPrefix
 async def main():
-    db, queue = redis.asyncio.Redis.from_url(os.environ["LEASEHOLD_URL"]), AsyncWorkQueue(KeyPrefix("jobs"))
+    db, queue = redis.asyncio.Redis.from_url(os.environ["TENURE_URL"]), AsyncWorkQueue(KeyPrefix("jobs"))
     with open(os.environ["SHARE_LOG"], "ab", buffering=0) as log:
         while True:
             if item := await queue.lease(db, 10, True, 5):
@@ -74,10 +74,10 @@ def client(kind: str, server: RedisServer, log: Path) -> Iterator[None]:
         yield
         original.close()
         return
-    environ = os.environ | {"LEASEHOLD_URL": server.url, "SHARE_LOG": str(log)}
+    environ = os.environ | {"TENURE_URL": server.url, "SHARE_LOG": str(log)}
     if kind == "worker":
         (log.parent / "shares_app.py").write_text(APP)
-        command = [sys.executable, "-m", "leasehold", "worker", "shares_app:app", "--concurrency", "1"]
+        command = [sys.executable, "-m", "tenure", "worker", "shares_app:app", "--concurrency", "1"]
     else:
         command = [sys.executable, "-c", {"dropin": DROPIN, "asyncio": ASYNCIO}[kind]]
     process = subprocess.Popen(command, cwd=log.parent, env=environ, stderr=subprocess.DEVNULL)

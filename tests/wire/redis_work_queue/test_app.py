@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from leasehold import Leasehold, RedisWorkQueue
-from leasehold.cli import commands
-from leasehold.cli.errors import run
-from leasehold.core import limits
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import ErrorInfo, Lease
-from leasehold.core.outcome import Broken, Unroutable
+from tenure import RedisWorkQueue, Tenure
+from tenure.cli import commands
+from tenure.cli.errors import run
+from tenure.core import limits
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import ErrorInfo, Lease
+from tenure.core.outcome import Broken, Unroutable
 from tests.wire.redis_work_queue.bench import Bench
 
 
 @pytest.fixture
-def app(bench: Bench) -> Leasehold:
-    return Leasehold(bench.server.url, protocol=RedisWorkQueue("jobs", queues={"held": "stalled"}))
+def app(bench: Bench) -> Tenure:
+    return Tenure(bench.server.url, protocol=RedisWorkQueue("jobs", queues={"held": "stalled"}))
 
 
-def test_the_timeout_of_a_handler_does_not_change_what_others_read(bench: Bench, app: Leasehold) -> None:
+def test_the_timeout_of_a_handler_does_not_change_what_others_read(bench: Bench, app: Tenure) -> None:
     app.handler("default", timeout=5, retries=7)(lambda job: None)
     with app:
         app.queue("default").enqueue(b"raw", id="a")
@@ -30,7 +30,7 @@ def test_the_timeout_of_a_handler_does_not_change_what_others_read(bench: Bench,
         app.queue("default").enqueue(b"own", id="b", timeout=9)
     assert bench.command("GET", "jobs:item:a") == b"raw"
     assert bench.command("GET", b"jobs:item:" + bench.queue()[1]) == b"many"
-    assert bench.command("GET", "jobs:item:b") == b'{"leasehold":1,"timeout_ms":9000,"text":"own"}'
+    assert bench.command("GET", "jobs:item:b") == b'{"tenure":1,"timeout_ms":9000,"text":"own"}'
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_timeout_of_a_handler_does_not_change_what_others_read(bench: Bench,
     ids=["handler", "task", "queue", "queue_defaults"],
 )
 def test_a_queue_that_cannot_lie_there_is_refused_where_it_is_named(
-    app: Leasehold, say: Callable[[Leasehold, str], object]
+    app: Tenure, say: Callable[[Tenure, str], object]
 ) -> None:
     for name in ("done", "item", "processing", "queue", "failed", "a:lease"):
         with pytest.raises(InvalidArgument, match="cannot lie under this prefix"):
@@ -55,12 +55,12 @@ def test_a_queue_that_cannot_lie_there_is_refused_where_it_is_named(
 def test_a_worker_is_refused_a_queue_that_cannot_lie_there_before_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LEASEHOLD_URL", "unix:///nowhere/redis.sock")
+    monkeypatch.setenv("TENURE_URL", "unix:///nowhere/redis.sock")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "wire_worker_app.py").write_text(
-        "from leasehold import Leasehold, RedisWorkQueue\n"
-        "app = Leasehold(protocol=RedisWorkQueue('jobs'))\n"
+        "from tenure import Tenure, RedisWorkQueue\n"
+        "app = Tenure(protocol=RedisWorkQueue('jobs'))\n"
         "app.handler('default')(lambda job: None)\n"
     )
     assert run(commands, ["worker", "wire_worker_app:app", "-q", "processing"]) == 2
@@ -98,7 +98,7 @@ def test_what_a_worker_has_no_handler_for_keeps_its_order_for_others(bench: Benc
 
 
 def test_what_must_be_read_to_be_known_as_raw_is_passed_by_as_well(bench: Bench) -> None:
-    data = b'{"leasehold":true}'
+    data = b'{"tenure":true}'
     bench.foreign_add("a", data)
     assert bench.settle(bench.take_one(), Unroutable())
     bench.foreign_add("b")
@@ -112,9 +112,9 @@ def test_what_must_be_read_to_be_known_as_raw_is_passed_by_as_well(bench: Bench)
 
 
 def test_another_item_of_the_id_is_not_taken_for_the_raw_one(bench: Bench) -> None:
-    bench.foreign_add("a", b'{"leasehold":true}')
+    bench.foreign_add("a", b'{"tenure":true}')
     assert bench.settle(bench.take_one(), Unroutable())
-    bench.command("SET", "jobs:item:a", b'{"leasehold":1,"task":"t"}')
+    bench.command("SET", "jobs:item:a", b'{"tenure":1,"task":"t"}')
     (lease,) = bench.take(5)
     assert lease.record.task == "t"
     assert bench.settle(lease)
@@ -122,10 +122,10 @@ def test_another_item_of_the_id_is_not_taken_for_the_raw_one(bench: Bench) -> No
 
 
 def test_a_worker_that_can_run_it_takes_what_another_has_passed_by(bench: Bench) -> None:
-    bench.foreign_add("a", b'{"leasehold":true}')
+    bench.foreign_add("a", b'{"tenure":true}')
     assert bench.settle(bench.take_one(), Unroutable())
     lease = bench.take_one("has-a-handler")
-    assert (lease.record.payload, lease.attempt) == (b'{"leasehold":true}', 1)
+    assert (lease.record.payload, lease.attempt) == (b'{"tenure":true}', 1)
     assert bench.settle(lease)
     assert bench.command("EXISTS", "jobs:passing") == 0
     bench.audit()
@@ -141,7 +141,7 @@ def pass_by(bench: Bench) -> None:
 def test_an_envelope_that_is_cut_short_is_not_left_to_others(bench: Bench) -> None:
     """A claim that passes raw payloads by takes it, and the worker breaks it with all its data."""
     pass_by(bench)
-    data = b'{"leasehold":1,"task":"t","args":["cat'
+    data = b'{"tenure":1,"task":"t","args":["cat'
     bench.foreign_add("raw", b'{"x":1}')
     bench.foreign_add("cut", data)
     [lease] = bench.take(5)
@@ -169,7 +169,7 @@ def test_large_payloads_are_passed_by_a_few_at_a_time(bench: Bench) -> None:
 
 def test_payloads_that_no_envelope_begins_like_are_not_read_at_all(bench: Bench) -> None:
     pass_by(bench)
-    bench.foreign_add("task", b'{"leasehold":1,"task":"t"}')
+    bench.foreign_add("task", b'{"tenure":1,"task":"t"}')
     for n in range(10):
         bench.foreign_add(f"r{n}", b"\xff" * 600_000)
     bench.command("LMOVE", "jobs:queue", "jobs:queue", "RIGHT", "LEFT")

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.steps import Command
-from leasehold.engines.kit.config import FAILED_MAX
-from leasehold.engines.redis_work_queue import clean
-from leasehold.engines.redis_work_queue.clean import DeepPass
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.steps import Command
+from tenure.engines.kit.config import FAILED_MAX
+from tenure.engines.redis_work_queue import clean
+from tenure.engines.redis_work_queue.clean import DeepPass
 from tests.support.stepping import Session, send_with, step
 from tests.wire.redis_work_queue.bench import LEASE_KEYS, STRAY_MS, Bench, P
 
@@ -81,7 +81,7 @@ def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
 
 
 def test_a_deep_clean_takes_turns_where_the_lists_are_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold.engines.redis_work_queue.clean.KNOWN_MAX", 100)
+    monkeypatch.setattr("tenure.engines.redis_work_queue.clean.KNOWN_MAX", 100)
     fill(bench, 1, 450, ":queue")
     fill(bench, 451, 500, "")
     one = DeepPass(P)

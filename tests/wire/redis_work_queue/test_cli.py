@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import redis
 
-from leasehold.cli import commands
-from leasehold.cli.errors import run
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Failed
-from leasehold.engines.native import NativeEngine
-from leasehold.redis.sync import SyncDriver
+from tenure.cli import commands
+from tenure.cli.errors import run
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed, Failed
+from tenure.engines.native import NativeEngine
+from tenure.redis.sync import SyncDriver
 from tests.acceptance.test_cli_json import told
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
 
@@ -26,9 +26,9 @@ Cli = Callable[..., tuple[str, str]]
 @pytest.fixture
 def cli(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs a command with these queues as its own; answers what it wrote on stdout and on stderr."""
-    monkeypatch.setenv("LEASEHOLD_URL", bench.server.url)
-    monkeypatch.setenv("LEASEHOLD_PROTOCOL", f"redis-work-queue:{P}")
-    monkeypatch.setenv("LEASEHOLD_PATIENCE", "3")  # which a command with --app would set, for the rest of the process
+    monkeypatch.setenv("TENURE_URL", bench.server.url)
+    monkeypatch.setenv("TENURE_PROTOCOL", f"redis-work-queue:{P}")
+    monkeypatch.setenv("TENURE_PATIENCE", "3")  # which a command with --app would set, for the rest of the process
 
     def cli(*args: str, expect: int = 0) -> tuple[str, str]:
         status = run(commands, list(args))
@@ -45,7 +45,7 @@ def shown(cli: Cli, *args: str, expect: int = 0) -> Any:
 
 def test_the_life_of_a_job(bench: Bench, cli: Cli) -> None:
     out, err = cli("enqueue", "--queue", "default", "--payload", "hello", "--id", "a")
-    assert (out, err) == ("Job 'a' is in queue 'default'.\n", "Note: To follow it: leasehold job default a\n")
+    assert (out, err) == ("Job 'a' is in queue 'default'.\n", "Note: To follow it: tenure job default a\n")
     assert bench.command("GET", "jobs:item:a") == b"hello"
     assert shown(cli, "job", "default", "a", "--payload")["payload"] == "hello"
     assert shown(cli, "cancel", "default", "a")["answer"] == "cancelled"
@@ -126,12 +126,12 @@ def test_cancelling_all_leaves_what_runs(bench: Bench, cli: Cli) -> None:
 def test_the_protocol_by_an_option_and_by_an_app(
     bench: Bench, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("LEASEHOLD_PROTOCOL")
+    monkeypatch.delenv("TENURE_PROTOCOL")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "wire_cli_app.py").write_text(
-        "from leasehold import Leasehold, RedisWorkQueue\n"
-        "app = Leasehold(protocol=RedisWorkQueue('jobs', queues={'images': 'pictures'}))\n"
+        "from tenure import Tenure, RedisWorkQueue\n"
+        "app = Tenure(protocol=RedisWorkQueue('jobs', queues={'images': 'pictures'}))\n"
     )
     by_app, by_option = ("--app", "wire_cli_app:app"), ("--protocol", "redis-work-queue:pictures")
     bench.command("SET", "pictures:item:a", "x")

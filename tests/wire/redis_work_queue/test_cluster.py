@@ -8,8 +8,8 @@ import pytest
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
 
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
-from leasehold.core.errors import InvalidArgument
+from tenure.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
+from tenure.core.errors import InvalidArgument
 from tests.support.cluster import redis_cluster
 
 PREFIXES = ["{a}", "{b}:jobs", "shop:{c}"]

@@ -12,10 +12,10 @@ import pytest
 import redis
 import redis.asyncio
 
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
-from leasehold.compat.redis_work_queue.calls import Nonces
-from leasehold.core.errors import InvalidArgument
-from leasehold.engines.kit.config import MAX_LOOK
+from tenure.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
+from tenure.compat.redis_work_queue.calls import Nonces
+from tenure.core.errors import InvalidArgument
+from tenure.engines.kit.config import MAX_LOOK
 from tests.wire.redis_work_queue.bench import Bench
 
 

@@ -1,4 +1,4 @@
-"""The drop-in adds: pipelines, ids that a Leasehold worker keeps, and adds that arrive twice."""
+"""The drop-in adds: pipelines, ids that a Tenure worker keeps, and adds that arrive twice."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 import redis
 import redis.asyncio
 
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, ItemEnded, KeyPrefix, WorkQueue
-from leasehold.core.errors import DuplicateJob, LeaseholdError
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
-from leasehold.engines.redis_work_queue.scripts import SCRIPTS
+from tenure.compat.redis_work_queue import AsyncWorkQueue, Item, ItemEnded, KeyPrefix, WorkQueue
+from tenure.core.errors import DuplicateJob, TenureError
+from tenure.core.job import State
+from tenure.core.outcome import Broken, Failed, Outcome, Retried, Unroutable
+from tenure.engines.redis_work_queue.scripts import SCRIPTS
 from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench
 
 ENDS: dict[str, Outcome] = {"failed": Failed(BOOM), "broken": Broken(BOOM), "unroutable": Unroutable()}
@@ -26,7 +26,7 @@ def queue() -> WorkQueue:
 
 
 def ended(bench: Bench, state: str, id: str = "x") -> None:
-    """A Leasehold worker, or a call of cancel, ends `id` in this state."""
+    """A Tenure worker, or a call of cancel, ends `id` in this state."""
     bench.put(id, data=b"bad", task="t")
     if state == "cancelled":
         bench.run(bench.engine.cancel("default", id))
@@ -41,7 +41,7 @@ def add_all(queue: WorkQueue, pipeline: redis.client.Pipeline, ids: str, data: b
         queue.add_unique_item_to_pipeline(pipeline, Item(data, id), **options)
 
 
-# An id that a Leasehold worker keeps.
+# An id that a Tenure worker keeps.
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -49,7 +49,7 @@ def test_an_id_that_a_worker_keeps_is_an_error_of_its_own(
     bench: Bench, db: redis.Redis, queue: WorkQueue, state: str
 ) -> None:
     ended(bench, state)
-    with pytest.raises(ItemEnded, match=rf"'x'.*{state}.*replace=True.*leasehold discard") as found:
+    with pytest.raises(ItemEnded, match=rf"'x'.*{state}.*replace=True.*tenure discard") as found:
         queue.add_item(db, Item(b"new", "x"))
     error = found.value
     assert isinstance(error, DuplicateJob)
@@ -336,7 +336,7 @@ def test_an_add_that_arrives_again_after_its_item_ended_adds_nothing(bench: Benc
     assert add(1) == 1, "the answer of the first time"
     assert add(2) == 1
     assert bench.drain() == ["x"]
-    with pytest.raises(LeaseholdError, match="LHSTALE"):
+    with pytest.raises(TenureError, match="LHSTALE"):
         add(1)
     assert add(2) == 1
     assert (bench.lengths(), bench.items()) == ((0, 0), 0)

@@ -10,8 +10,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
-from leasehold.core.errors import InvalidArgument
+from tenure.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
+from tenure.core.errors import InvalidArgument
 from tests.wire.redis_work_queue.bench import Bench
 
 

@@ -11,8 +11,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from leasehold import InvalidArgument
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
+from tenure import InvalidArgument
+from tenure.compat.redis_work_queue import AsyncWorkQueue, Item, KeyPrefix, WorkQueue
 from tests.wire.redis_work_queue.bench import Bench
 from tests.wire.redis_work_queue.test_compat import Lossy, lost
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import redis
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.testing.server import RedisServer
 
 JOBS: Final = 24
 WORKERS: Final = 3

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.compat.redis_work_queue.base import HASHED_MAX
-from leasehold.core.outcome import Failed, Retried
-from leasehold.engines.redis_work_queue.config import COPIES_FEW
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.compat.redis_work_queue.base import HASHED_MAX
+from tenure.core.outcome import Failed, Retried
+from tenure.engines.redis_work_queue.config import COPIES_FEW
 from tests.support import keyspace
 from tests.support import redis_work_queue as layout
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
@@ -207,7 +207,7 @@ def test_of_several_callers_the_first_that_is_done_completes_the_item(
 def test_a_late_completion_is_refused_when_another_client_took_the_item_over(
     bench: Bench, db: redis.Redis, queue: WorkQueue
 ) -> None:
-    """No cleaner of Leasehold's has been there: the record of the lease is left."""
+    """No cleaner of Tenure's has been there: the record of the lease is left."""
     queue.add_item(db, Item(b"x", "a"))
     item = leased(db, queue)
     bench.pass_time(1_001)
@@ -294,7 +294,7 @@ def test_an_item_whose_leases_lapse_is_warned_about_at_3_10_and_20(
         "original": lambda: bench.foreign_reset("a"),
     }
     queue.add_item(db, Item(b"x", "a"))
-    with caplog.at_level(logging.WARNING, "leasehold.compat"):
+    with caplog.at_level(logging.WARNING, "tenure.compat"):
         for _ in range(21):
             lapse(bench, db, queue, ways[by], 10_000 if by in ("maintain", "claim") else 1_001)
     lines = [record.getMessage() for record in caplog.records]
@@ -318,7 +318,7 @@ def test_expiries_of_an_earlier_item_are_not_those_of_a_later_one(
     bench.foreign_lease()
     bench.foreign_complete("a")
     bench.foreign_add("a", b"y")
-    with caplog.at_level(logging.WARNING, "leasehold.compat"):
+    with caplog.at_level(logging.WARNING, "tenure.compat"):
         for _ in range(3):
             lapse(bench, db, queue, lambda: queue.light_clean(db))
     assert caplog.records == []

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.engines.kit.moving import move_page
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue.config import COPIES_MAX
-from leasehold.engines.redis_work_queue.migrate import Exporter
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.engines.kit.moving import move_page
+from tenure.engines.native import NativeEngine
+from tenure.engines.redis_work_queue.config import COPIES_MAX
+from tenure.engines.redis_work_queue.migrate import Exporter
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench
 
 

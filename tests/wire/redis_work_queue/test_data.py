@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leasehold.core.job import NewJob
-from leasehold.engines.kit.envelope import read_record, write_data
+from tenure.core.job import NewJob
+from tenure.engines.kit.envelope import read_record, write_data
 from tests.support import untimed  # noqa: F401
 
 JSON = st.recursive(
@@ -26,11 +26,11 @@ TASKS = st.none() | st.from_regex(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,20}", fullma
     retries=st.none() | st.integers(0, 10_000),
     headers=st.none() | st.dictionaries(st.text(), st.text(), min_size=1, max_size=3),
 )
-@example(payload=b'{"leasehold":1}', task=None, timeout_ms=None, retries=None, headers=None)
+@example(payload=b'{"tenure":1}', task=None, timeout_ms=None, retries=None, headers=None)
 @example(
-    payload=b'{"leasehold":1,"task":"x","args":[],"kwargs":{}}', task=None, timeout_ms=None, retries=None, headers=None
+    payload=b'{"tenure":1,"task":"x","args":[],"kwargs":{}}', task=None, timeout_ms=None, retries=None, headers=None
 )
-@example(payload=b' {"leasehold":', task=None, timeout_ms=None, retries=None, headers=None)
+@example(payload=b' {"tenure":', task=None, timeout_ms=None, retries=None, headers=None)
 @example(payload=b'[[1, 2.50, 1e400], {"a" : "\\u00e9"}]', task="t", timeout_ms=None, retries=None, headers=None)
 @example(payload=b"[[],{}] x", task="t", timeout_ms=5, retries=0, headers=None)
 def test_what_goes_in_comes_out(payload, task, timeout_ms, retries, headers) -> None:
@@ -57,15 +57,15 @@ def test_what_goes_in_comes_out(payload, task, timeout_ms, retries, headers) -> 
         b"\xff",
         b'{"task":"x","args":[]}',
         b"[[],{}]",
-        b'{"leasehold":1}',
-        b'{"leasehold":true}',
-        b'{"leasehold":null}',
-        b'{"leasehold":1,"flat":"12b"}',
-        b'{"leasehold":1,"task":5,"args":[1]}',
-        b'{"leasehold":1,"text":null}',
-        b'{"leasehold":"yes","task":"t"}',
-        b'{"leasehold":1.0,"task":"t"}',
-        b'{"leasehold":1,"timeout_ms":50,"kwargs":{"task":"t"}}',
+        b'{"tenure":1}',
+        b'{"tenure":true}',
+        b'{"tenure":null}',
+        b'{"tenure":1,"flat":"12b"}',
+        b'{"tenure":1,"task":5,"args":[1]}',
+        b'{"tenure":1,"text":null}',
+        b'{"tenure":"yes","task":"t"}',
+        b'{"tenure":1.0,"task":"t"}',
+        b'{"tenure":1,"timeout_ms":50,"kwargs":{"task":"t"}}',
     ],
 )
 def test_a_raw_payload_is_the_data_as_it_is(payload: bytes) -> None:
@@ -79,7 +79,7 @@ def test_the_call_of_a_task_is_one_object() -> None:
         NewJob("q", "id", b'[["cat.png"],{"size":64}]', task="shop.thumbnail", timeout_ms=30_000, retries=5)
     )
     assert json.loads(data) == {
-        "leasehold": 1,
+        "tenure": 1,
         "timeout_ms": 30_000,
         "retries": 5,
         "task": "shop.thumbnail",
@@ -91,16 +91,16 @@ def test_the_call_of_a_task_is_one_object() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"leasehold":1,"task":"os.system; x"}',
-        b'{"leasehold":1,"task":"' + b"x" * 10_000 + b'"}',
-        b'{"leasehold":1,"timeout_ms":-1,"task":"t"}',
-        b'{"leasehold":1,"headers":{"a":1},"text":"x"}',
-        b'{"leasehold":1,"retries":99999999,"text":"x"}',
-        b'{"leasehold":99999999999999999999,"task":"t"}',
-        b'{"leasehold":1,"task":"t","text":5}',
-        b'{"leasehold":1,"base64":"*"}',
-        b'{"leasehold":2,"task":"t"}',
-        b'{"leasehold":-5,"task":"t"}',
+        b'{"tenure":1,"task":"os.system; x"}',
+        b'{"tenure":1,"task":"' + b"x" * 10_000 + b'"}',
+        b'{"tenure":1,"timeout_ms":-1,"task":"t"}',
+        b'{"tenure":1,"headers":{"a":1},"text":"x"}',
+        b'{"tenure":1,"retries":99999999,"text":"x"}',
+        b'{"tenure":99999999999999999999,"task":"t"}',
+        b'{"tenure":1,"task":"t","text":5}',
+        b'{"tenure":1,"base64":"*"}',
+        b'{"tenure":2,"task":"t"}',
+        b'{"tenure":-5,"task":"t"}',
     ],
 )
 def test_an_envelope_that_is_none_comes_out_whole_and_says_so(data: bytes) -> None:
@@ -126,12 +126,12 @@ def test_an_envelope_that_is_cut_short_is_no_raw_payload() -> None:
 @pytest.mark.parametrize(
     "payload",
     [
-        b'{"leasehold":',
-        b'{"leasehold":"x',
-        b'{"leasehold":1.5,',
-        b'{"leasehold":1}x',
-        b'{"a":1,"leasehold":1,',
-        b'["leasehold":1,',
+        b'{"tenure":',
+        b'{"tenure":"x',
+        b'{"tenure":1.5,',
+        b'{"tenure":1}x',
+        b'{"a":1,"tenure":1,',
+        b'["tenure":1,',
     ],
 )
 def test_other_data_that_is_no_json_is_a_raw_payload(payload: bytes) -> None:
@@ -140,31 +140,31 @@ def test_other_data_that_is_no_json_is_a_raw_payload(payload: bytes) -> None:
 
 
 def test_a_raw_payload_that_looks_cut_short_comes_out_as_it_went_in() -> None:
-    payload = b'{"leasehold":1,"task":"t"'
+    payload = b'{"tenure":1,"task":"t"'
     record = read_record("q", b"id", write_data(NewJob("q", "id", payload)))
     assert (record.task, record.payload, record.malformed) == (None, payload, "")
 
 
 def test_an_envelope_of_another_version_is_not_run() -> None:
-    record = read_record("q", b"id", b'{"leasehold":2,"task":"t","args":[]}')
+    record = read_record("q", b"id", b'{"tenure":2,"task":"t","args":[]}')
     assert (record.task, record.malformed) == (None, "The envelope cannot be read: its version is 2; expected 1.")
 
 
 def test_deep_nesting_is_no_envelope_and_no_crash() -> None:
-    data = b'{"leasehold":' + b"[" * 100_000
+    data = b'{"tenure":' + b"[" * 100_000
     assert read_record("q", b"id", data).payload == data
 
 
 @pytest.mark.parametrize("key", [b"\xff", b"\xed\xa0\x80"])
 def test_what_is_no_text_is_no_envelope(key: bytes) -> None:
-    data = b'{"leasehold":1,"task":"t","args":[],"' + key + b'":1}'
+    data = b'{"tenure":1,"task":"t","args":[],"' + key + b'":1}'
     record = read_record("q", b"id", data)
     assert (record.task, record.payload, record.malformed) == (None, data, "")
 
 
 @pytest.mark.parametrize("levels", [63, 500, 5_000, 100_000])
 def test_an_envelope_that_is_nested_too_deeply_is_not_taken_for_a_raw_payload(levels: int) -> None:
-    data = b'{"leasehold":1,"task":"t","args":[' + b"[" * levels + b"]" * levels + b"]}"
+    data = b'{"tenure":1,"task":"t","args":[' + b"[" * levels + b"]" * levels + b"]}"
     record = read_record("q", b"id", data)
     assert record.malformed
     assert record.payload == data

@@ -1,4 +1,4 @@
-"""A drained prefix on which no Leasehold worker works: no key of it remains after a light clean."""
+"""A drained prefix on which no Tenure worker works: no key of it remains after a light clean."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.engines.redis_work_queue.clean import deep_clean
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.engines.redis_work_queue.clean import deep_clean
 from tests.support import keyspace
 from tests.wire.redis_work_queue.bench import Bench, P
 
@@ -151,7 +151,7 @@ def test_where_a_worker_works_its_counters_go_on(bench: Bench, db: redis.Redis) 
 
 
 def test_a_clean_by_the_command_line_leaves_no_key(bench: Bench, db: redis.Redis) -> None:
-    from leasehold.protocols.redis_work_queue import _cleaning
+    from tenure.protocols.redis_work_queue import _cleaning
 
     bench.foreign_add("a")
     bench.foreign_complete(bench.foreign_lease())

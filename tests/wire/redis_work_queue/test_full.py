@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from leasehold import Leasehold, RedisWorkQueue
-from leasehold.cli import commands
-from leasehold.cli.errors import run
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure import RedisWorkQueue, Tenure
+from tenure.cli import commands
+from tenure.cli.errors import run
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.errors import QueueFull
+from tenure.core.job import State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tests.wire.redis_work_queue.bench import BOOM, STRAY_MS, Bench, P
 
 
@@ -88,7 +88,7 @@ def test_waiting_goes_on(full: Bench) -> None:
 
 def test_a_lease_by_hand_ends_in_time(full: Bench) -> None:
     full.drain()
-    app = Leasehold(full.server.url, protocol=RedisWorkQueue(prefix=P))
+    app = Tenure(full.server.url, protocol=RedisWorkQueue(prefix=P))
     with app, app.queue("default").lease(block=True, timeout=0.2) as job:
         assert job is None
 

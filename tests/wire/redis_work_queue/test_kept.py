@@ -12,8 +12,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.testing.server import RedisServer
 
 PATIENCE_S = 30
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import redis
 
-from leasehold import NewerLayout
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.testing.server import RedisServer
+from tenure import NewerLayout
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.testing.server import RedisServer
 
 
 def test_it_leases_and_cleans_nothing(private_server: RedisServer) -> None:

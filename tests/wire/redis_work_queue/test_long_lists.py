@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.core.job import Lease, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.job import Lease, NewJob, State
+from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
 
 OTHERS = 3_000

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.core.errors import InvalidArgument, QueueFull, WrongState
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed
-from leasehold.core.steps import Invoke
-from leasehold.engines.kit.extras import Moved
-from leasehold.engines.kit.moving import RESUME_MS, move_page
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue.migrate import EXPORT_MOST, Exporter
+from tenure.core.errors import InvalidArgument, QueueFull, WrongState
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed
+from tenure.core.steps import Invoke
+from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import RESUME_MS, move_page
+from tenure.engines.native import NativeEngine
+from tenure.engines.redis_work_queue.migrate import EXPORT_MOST, Exporter
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.redis_work_queue.bench import Bench
 

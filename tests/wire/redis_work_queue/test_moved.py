@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
-from leasehold.core.job import Lease, State
-from leasehold.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.steps import Draw, Invoke, Nonce, Steps
-from leasehold.engines.kit.config import MAX_CRASHES
-from leasehold.engines.redis_work_queue.scripts import SCRIPTS
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import KeyPrefix, WorkQueue
+from tenure.core.job import Lease, State
+from tenure.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.steps import Draw, Invoke, Nonce, Steps
+from tenure.engines.kit.config import MAX_CRASHES
+from tenure.engines.redis_work_queue.scripts import SCRIPTS
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM
 from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench, P
@@ -116,7 +116,7 @@ def clean(bench: Bench) -> None:
     WorkQueue(KeyPrefix(P)).light_clean(bench.client())
 
 
-@pytest.mark.parametrize("by", [lambda bench: bench.light(), clean], ids=["leasehold clean", "the drop-in"])
+@pytest.mark.parametrize("by", [lambda bench: bench.light(), clean], ids=["tenure clean", "the drop-in"])
 def test_poison_that_cleaners_take_back_ends_in_broken(bench: Bench, by: Callable[[Bench], object]) -> None:
     bench.put("a")
     crash(bench, MAX_CRASHES - 1, by=by)

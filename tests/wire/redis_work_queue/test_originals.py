@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.outcome import Retried
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.outcome import Retried
+from tenure.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import BOOM, Bench
 from tests.wire.redis_work_queue.originals import KINDS, Original
 
@@ -49,12 +49,12 @@ def test_the_call_of_a_task_is_json_to_them(bench: Bench, original: Original) ->
     bench.put("a", data=b'[["cat.png"],{"size":64}]', task="shop.thumbnail")
     assert original.lease(30) == (
         "a",
-        b'{"leasehold":1,"task":"shop.thumbnail","args":["cat.png"],"kwargs":{"size":64}}',
+        b'{"tenure":1,"task":"shop.thumbnail","args":["cat.png"],"kwargs":{"size":64}}',
     )
 
 
 def test_they_can_call_a_task(bench: Bench, original: Original) -> None:
-    original.add("a", b'{"kwargs": {"size": 64}, "task": "shop.thumbnail", "leasehold": 1}')
+    original.add("a", b'{"kwargs": {"size": 64}, "task": "shop.thumbnail", "tenure": 1}')
     record = bench.take_one().record
     assert (record.task, record.payload) == ("shop.thumbnail", b'[[],{"size": 64}]')
 
@@ -125,7 +125,7 @@ def test_what_one_side_left_the_other_puts_back(bench: Bench, original: Original
 
 CONSUMER = """
 import sys, time, redis
-from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
+from tenure.compat.redis_work_queue import KeyPrefix, WorkQueue
 db, queue = redis.Redis.from_url(sys.argv[1]), WorkQueue(KeyPrefix("jobs"))
 with open(sys.argv[2], "ab", buffering=0) as log:
     while True:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold import RedisWorkQueue
-from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
-from leasehold.core.errors import InvalidArgument
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure import RedisWorkQueue
+from tenure.compat.redis_work_queue import KeyPrefix, WorkQueue
+from tenure.core.errors import InvalidArgument
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
 
 
 @pytest.mark.parametrize("queues", [{"a": "jobs"}, {"a": "p", "b": "p"}, {"a": "p", "default": "p"}])

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 import redis
 
-from leasehold.compat import redis_work_queue as ours
-from leasehold.testing.server import RedisServer
+from tenure.compat import redis_work_queue as ours
+from tenure.testing.server import RedisServer
 from tests.wire.redis_work_queue.originals import python_package
 from tests.wire.redis_work_queue.programs import PROGRAMS, Program, sent_on
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.engine import Maintained
-from leasehold.core.steps import Command
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.clean import DeepPass, deep_clean, light_clean
-from leasehold.engines.redis_work_queue.config import (
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.engine import Maintained
+from tenure.core.steps import Command
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.engines.redis_work_queue.clean import DeepPass, deep_clean, light_clean
+from tenure.engines.redis_work_queue.config import (
     DEEP_MS,
     LIGHT_MS,
     MARK_MS,
@@ -19,8 +19,8 @@ from leasehold.engines.redis_work_queue.config import (
     STRAY_MS,
     RedisWorkQueueConfig,
 )
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.stepping import Session, send_with, step
 from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench, P
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.engine import GRACE_MS
-from leasehold.core.errors import InvalidArgument, UnsupportedFeature, WrongState
-from leasehold.core.job import JobRecord, Lease, NewJob, State
-from leasehold.core.outcome import Completed, Failed, Outcome, Released, Retried
-from leasehold.core.shape import Shape
-from leasehold.core.steps import Steps
-from leasehold.engines.kit.config import MAX_CRASHES
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.engines.redis_work_queue.config import CALLERS_MARK_MS, DEEP_MS, MARK_MS, WIRE_LEASE_MS
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.engine import GRACE_MS
+from tenure.core.errors import InvalidArgument, UnsupportedFeature, WrongState
+from tenure.core.job import JobRecord, Lease, NewJob, State
+from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried
+from tenure.core.shape import Shape
+from tenure.core.steps import Steps
+from tenure.engines.kit.config import MAX_CRASHES
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.engines.redis_work_queue.config import CALLERS_MARK_MS, DEEP_MS, MARK_MS, WIRE_LEASE_MS
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support.stepping import Crashed, Session, attempt, send_with, step
 from tests.wire.redis_work_queue.bench import BOOM, LEASE_KEYS, STRAY_MS, Bench
 
@@ -515,7 +515,7 @@ def test_r14_an_answer_that_such_a_queue_remembers_is_no_item(bench: Bench) -> N
     assert bench.queue() == [], "keys that expire are never items"
 
 
-@pytest.mark.parametrize("queue", ["item", "item:b", "lease:x", "held", "x:meta", "queue", "leasehold"])
+@pytest.mark.parametrize("queue", ["item", "item:b", "lease:x", "held", "x:meta", "queue", "tenure"])
 def test_r14_queues_whose_keys_would_be_those_of_others_are_refused(queue: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot lie under"):
         RedisWorkQueueEngine("jobs").prefix(queue)
@@ -570,8 +570,8 @@ def test_a_key_of_another_type_is_an_error_that_changes_nothing(bench: Bench, su
         with pytest.raises(WrongState):
             bench.run(WorkQueue(KeyPrefix("jobs"))._claim(5_000))
     after = {key: bench.command("DUMP", key) for key in bench.command("KEYS", "*") if b":done:" not in key}
-    assert after.keys() - {b"jobs:leasehold:queues"} == before.keys() - {b"jobs:leasehold:queues"}
-    assert all(after[key] == value for key, value in before.items() if key != b"jobs:leasehold:queues")
+    assert after.keys() - {b"jobs:tenure:queues"} == before.keys() - {b"jobs:tenure:queues"}
+    assert all(after[key] == value for key, value in before.items() if key != b"jobs:tenure:queues")
 
 
 # R16: leases that cannot be.

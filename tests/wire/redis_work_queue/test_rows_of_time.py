@@ -12,12 +12,12 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from leasehold.compat.redis_work_queue import KeyPrefix, WorkQueue
-from leasehold.core import limits
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken
-from leasehold.engines.redis_work_queue.config import DEEP_MS
-from leasehold.redis.sync import SyncDriver
+from tenure.compat.redis_work_queue import KeyPrefix, WorkQueue
+from tenure.core import limits
+from tenure.core.job import State
+from tenure.core.outcome import Broken
+from tenure.engines.redis_work_queue.config import DEEP_MS
+from tenure.redis.sync import SyncDriver
 from tests.redis.proxy import Proxy
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
 
@@ -96,11 +96,11 @@ def test_a_clock_that_is_set_back_puts_off_no_deep_clean(bench: Bench) -> None:
     "data",
     [
         b"x",
-        b'{"leasehold":1,"timeout_ms":5000,"task":"t"}',
-        b'{"leasehold":1,"task":"t","kwargs":{"timeout_ms":50}}',
-        b'{"leasehold":1,"timeout_ms":50}',
-        b'{"leasehold":1,"timeout_ms":50,"task":"t","timeout_ms":7200000}',
-        b'{"leasehold":1,"timeout_ms":50,"task":"t"',
+        b'{"tenure":1,"timeout_ms":5000,"task":"t"}',
+        b'{"tenure":1,"task":"t","kwargs":{"timeout_ms":50}}',
+        b'{"tenure":1,"timeout_ms":50}',
+        b'{"tenure":1,"timeout_ms":50,"task":"t","timeout_ms":7200000}',
+        b'{"tenure":1,"timeout_ms":50,"task":"t"',
     ],
 )
 def test_a_worker_that_beats_keeps_its_item(bench: Bench, data: bytes) -> None:
@@ -116,7 +116,7 @@ def test_a_worker_that_beats_keeps_its_item(bench: Bench, data: bytes) -> None:
 
 @pytest.mark.parametrize("digits", [25, 400, 5_000])
 def test_a_timeout_of_any_length_leaves_a_lease_that_can_be_settled(bench: Bench, digits: int) -> None:
-    bench.foreign_add("a", b'{"leasehold":1,"timeout_ms":%s,"task":"t"}' % (b"9" * digits))
+    bench.foreign_add("a", b'{"tenure":1,"timeout_ms":%s,"task":"t"}' % (b"9" * digits))
     lease = bench.take_one()
     assert lease.record.malformed
     assert bench.settle(lease, Broken(BOOM))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Failed, Outcome, Unroutable
-from leasehold.core.shape import CancelAnswer
-from leasehold.engines.kit.extras import Moved
-from leasehold.engines.kit.moving import move_page
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.redis_work_queue.migrate import Exporter
+from tenure.core.job import State
+from tenure.core.outcome import Broken, Failed, Outcome, Unroutable
+from tenure.core.shape import CancelAnswer
+from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import move_page
+from tenure.engines.native import NativeEngine
+from tenure.engines.redis_work_queue.migrate import Exporter
 from tests.wire.redis_work_queue.bench import BOOM, Bench
 
 NATIVE = NativeEngine("shop")
 PARK = 600_000
-GOOD = b'{"leasehold":1,"task":"u","text":"good"}'
+GOOD = b'{"tenure":1,"task":"u","text":"good"}'
 
 
 def aside(bench: Bench, outcome: Outcome | None = None) -> None:

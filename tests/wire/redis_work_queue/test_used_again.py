@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from leasehold.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from leasehold.core.errors import WrongState
-from leasehold.core.job import State
-from leasehold.core.outcome import Released, Retried
-from leasehold.core.shape import CancelAnswer
-from leasehold.engines.redis_work_queue.config import COMPARED_MAX
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
+from tenure.core.errors import WrongState
+from tenure.core.job import State
+from tenure.core.outcome import Released, Retried
+from tenure.core.shape import CancelAnswer
+from tenure.engines.redis_work_queue.config import COMPARED_MAX
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.wire.redis_work_queue.bench import BOOM, LEASE_KEYS, STRAY_MS, Bench
 
 RETRY_MS = 600_000

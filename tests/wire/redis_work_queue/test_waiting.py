@@ -13,20 +13,20 @@ import pytest
 import redis
 import redis.asyncio
 
-from leasehold.compat.redis_work_queue import AsyncWorkQueue, KeyPrefix, WorkQueue
-from leasehold.core.job import State
-from leasehold.engines.redis_work_queue import RedisWorkQueueEngine
-from leasehold.processes.link import KeeperLink
-from leasehold.protocols.registry import engine_spec_of
-from leasehold.redis.aio import AsyncDriver
-from leasehold.runtime import UserCode, Worker, WorkerSettings, current_job
-from leasehold.testing.server import RedisServer
+from tenure.compat.redis_work_queue import AsyncWorkQueue, KeyPrefix, WorkQueue
+from tenure.core.job import State
+from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+from tenure.processes.link import KeeperLink
+from tenure.protocols.registry import engine_spec_of
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime import UserCode, Worker, WorkerSettings, current_job
+from tenure.testing.server import RedisServer
 from tests.runtime.fakes import task
 from tests.wire.redis_work_queue.bench import Bench, P
 
 ROUNDS: Final = 6
 PLENTY_S: Final = 30.0
-TASK: Final = b'{"leasehold":1,"task":"t"}'
+TASK: Final = b'{"tenure":1,"task":"t"}'
 
 
 def blocked(bench: Bench) -> int:

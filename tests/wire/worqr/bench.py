@@ -7,15 +7,15 @@ from typing import Any, Final, TypeVar
 
 import redis
 
-from leasehold.core.engine import HeartbeatReply, Maintained, Timing
-from leasehold.core.job import ErrorInfo, Lease, NewJob, WorkerView
-from leasehold.core.outcome import Completed, Outcome
-from leasehold.core.shape import Shape, UniqueRule
-from leasehold.core.steps import Steps
-from leasehold.engines.worqr import WorqrEngine
-from leasehold.engines.worqr.config import WorqrConfig
-from leasehold.redis.sync import SyncDriver
-from leasehold.testing.server import RedisServer
+from tenure.core.engine import HeartbeatReply, Maintained, Timing
+from tenure.core.job import ErrorInfo, Lease, NewJob, WorkerView
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.shape import Shape, UniqueRule
+from tenure.core.steps import Steps
+from tenure.engines.worqr import WorqrEngine
+from tenure.engines.worqr.config import WorqrConfig
+from tenure.redis.sync import SyncDriver
+from tenure.testing.server import RedisServer
 from tests.support import worqr as layout
 from tests.wire.worqr.original import Original, R, md5
 
@@ -80,9 +80,9 @@ class Bench:
 
     def pass_time(self, ms: int, queue: str = "q") -> None:
         layout.pass_time(self.server, R, queue, ms)
-        self.db.delete(f"{R}:leasehold:sweep")
-        for member in self.db.zrange(f"{R}:leasehold:markers", 0, -1):
-            self.db.zincrby(f"{R}:leasehold:markers", -ms, member)
+        self.db.delete(f"{R}:tenure:sweep")
+        for member in self.db.zrange(f"{R}:tenure:markers", 0, -1):
+            self.db.zincrby(f"{R}:tenure:markers", -ms, member)
 
     def silence(self) -> int:
         """A worker that sends no heartbeats is found dead. Answers how many jobs came back."""

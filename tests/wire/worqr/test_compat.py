@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from leasehold.compat.worqr import AsyncWorqr, Worqr
-from leasehold.core.errors import InvalidArgument
+from tenure.compat.worqr import AsyncWorqr, Worqr
+from tenure.core.errors import InvalidArgument
 from tests.support.waiting import until
 from tests.wire.worqr.bench import Bench
 from tests.wire.worqr.original import R
@@ -59,12 +59,12 @@ def test_a_worker_and_its_processes(bench: Bench, start: Callable[..., Worqr]) -
     worqr = start("q", worker_id="mine")
     assert worqr.get_workers() == ["mine", "original"]
     assert worqr.get_working_queues() == worqr.get_working_queues("original") == ["q"]
-    original.enqueue("q", '{"leasehold":1,"task":"t","args":[]}', "b", "c")
+    original.enqueue("q", '{"tenure":1,"task":"t","args":[]}', "b", "c")
     assert worqr.dequeue("other") is None, "it does not serve this queue"
     first, second = worqr.dequeue("q"), worqr.dequeue("q")
     assert first is not None
     assert second is not None
-    assert first.task == '{"leasehold":1,"task":"t","args":[]}', "as it is"
+    assert first.task == '{"tenure":1,"task":"t","args":[]}', "as it is"
     assert worqr.get_matching_processes("b") == [second.id]
     with bench.driver.subscribe(f"{R}_q_done") as messages:
         assert worqr.finish_process(first.id, [1])

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from leasehold.compat.worqr import AsyncWorqr, Worqr
-from leasehold.core.errors import InvalidArgument, WrongState
-from leasehold.testing.server import RedisServer
+from tenure.compat.worqr import AsyncWorqr, Worqr
+from tenure.core.errors import InvalidArgument, WrongState
+from tenure.testing.server import RedisServer
 from tests.support.waiting import until
 from tests.wire.worqr.bench import Bench
 from tests.wire.worqr.original import R

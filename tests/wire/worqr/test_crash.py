@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from leasehold.compat.worqr.raw import RawEngine
-from leasehold.core.job import Lease, NewJob, State, WorkerView
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
-from leasehold.core.steps import Command, Invoke, Reply, Steps
-from leasehold.engines.worqr.records import name_of
+from tenure.compat.worqr.raw import RawEngine
+from tenure.core.job import Lease, NewJob, State, WorkerView
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.engines.worqr.records import name_of
 from tests.support import worqr as layout
 from tests.support.stepping import Crashed as Cut
 from tests.support.stepping import Send, Session, attempt, send_with, step

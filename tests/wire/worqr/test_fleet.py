@@ -1,6 +1,6 @@
 """Workers of both kinds on one queue, killed at random: after each step each task is in exactly one place.
 
-LEASEHOLD_WALKS sets how many walks there are.
+TENURE_WALKS sets how many walks there are.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from leasehold.core.job import Lease
-from leasehold.core.outcome import Completed, Crashed, Outcome, Released, Retried
-from leasehold.core.shape import PLAIN
+from tenure.core.job import Lease
+from tenure.core.outcome import Completed, Crashed, Outcome, Released, Retried
+from tenure.core.shape import PLAIN
 from tests.wire.worqr.bench import BOOM, GRACE_MS, LEASE_MS, STRAY_MS, UNIQUE, Bench
 from tests.wire.worqr.original import Original, R
 
-WALKS: Final = int(os.environ.get("LEASEHOLD_WALKS", "6"))
+WALKS: Final = int(os.environ.get("TENURE_WALKS", "6"))
 STEPS: Final = 150
 WORKERS: Final = 3
 
 
 @dataclass
 class Ours:
-    """A worker of Leasehold. `since`: how long ago its last heartbeat was."""
+    """A worker of Tenure. `since`: how long ago its last heartbeat was."""
 
     name: str
     leases: list[Lease] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Walk:
             self.theirs[0].client.enqueue("q", task)
         self.open.add(task)
 
-    # Workers of Leasehold.
+    # Workers of Tenure.
 
     def lease(self) -> None:
         worker = self.random.choice(self.ours)
@@ -183,7 +183,7 @@ class Walk:
         found = Counter(self.bench.waiting())
         for key in self.bench.db.keys(f"{R}:processes:*"):
             found.update(task.decode() for task in self.bench.db.lrange(key, 0, -1))
-        for text in self.bench.db.hvals(f"{R}:leasehold:q:q:jobs"):
+        for text in self.bench.db.hvals(f"{R}:tenure:q:q:jobs"):
             job: dict[str, Any] = msgspec.msgpack.decode(text)
             if job["s"] != "active":
                 found[job["d"] if isinstance(job["d"], str) else job["d"].decode()] += 1

@@ -1,6 +1,6 @@
 """Random histories of unique tasks, with an original beside: a task has its marker exactly while it lives.
 
-LEASEHOLD_WALKS sets how many walks there are.
+TENURE_WALKS sets how many walks there are.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from leasehold.compat.worqr.raw import RawEngine
-from leasehold.core.job import JobView, Lease, State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried
+from tenure.compat.worqr.raw import RawEngine
+from tenure.core.job import JobView, Lease, State
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried
 from tests.wire.worqr.bench import BOOM, UNIQUE, Bench
 from tests.wire.worqr.original import R
 
-WALKS: Final = int(os.environ.get("LEASEHOLD_WALKS", "4"))
+WALKS: Final = int(os.environ.get("TENURE_WALKS", "4"))
 STEPS: Final = 120
 TASKS: Final = ("a", "b", "c")
 OUTCOMES: Final = (
@@ -35,7 +35,7 @@ ENDED: Final = (State.FAILED, State.BROKEN, State.CANCELLED)
 
 
 class Walk:
-    """Two workers of Leasehold, and one of the original."""
+    """Two workers of Tenure, and one of the original."""
 
     def __init__(self, bench: Bench, seed: int) -> None:
         self.bench = bench

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from leasehold.compat.worqr.raw import RawEngine
-from leasehold.core.job import State
-from leasehold.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried, Unroutable
-from leasehold.core.shape import Shape, UniqueRule
-from leasehold.core.steps import Call, Command, Steps
+from tenure.compat.worqr.raw import RawEngine
+from tenure.core.job import State
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried, Unroutable
+from tenure.core.shape import Shape, UniqueRule
+from tenure.core.steps import Call, Command, Steps
 from tests.wire.worqr.bench import BOOM, UNIQUE, Bench
 from tests.wire.worqr.original import R
 
@@ -44,7 +44,7 @@ def aside(bench: Bench, state: State) -> str:
 
 
 def task_of(bench: Bench, state: State) -> str:
-    return '{"leasehold":1,"task":"t","text":"a"}' if state is State.UNROUTABLE else "a"
+    return '{"tenure":1,"task":"t","text":"a"}' if state is State.UNROUTABLE else "a"
 
 
 @pytest.mark.parametrize("state", RECORDS)
@@ -186,7 +186,7 @@ def test_markers_of_a_cut_purge_wait_for_maintenance_and_for_nothing_else(bench:
 
 
 def test_a_foreign_envelope_is_freed_also_when_its_end_is_sent_twice(bench: Bench) -> None:
-    task = '{ "leasehold": 1, "task": "t", "args": [] }'
+    task = '{ "tenure": 1, "task": "t", "args": [] }'
     assert bench.original().enqueue_unique("q", task)
     [lease] = bench.take()
     cut = bench.engine.settle([(lease, Completed(b""))])

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from leasehold.core.errors import UnsupportedFeature
-from leasehold.core.job import JobRecord, Lease, NewJob, State
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import CancelAnswer
-from leasehold.engines.worqr.records import name_of
+from tenure.core.errors import UnsupportedFeature
+from tenure.core.job import JobRecord, Lease, NewJob, State
+from tenure.core.outcome import Completed
+from tenure.core.shape import CancelAnswer
+from tenure.engines.worqr.records import name_of
 from tests.wire.worqr.bench import Bench
 from tests.wire.worqr.original import R
 
@@ -109,7 +109,7 @@ def test_identical_tasks_are_processes_of_their_own(bench: Bench) -> None:
 
 def test_the_marker_of_an_envelope_that_another_program_wrote_goes_with_its_end(bench: Bench) -> None:
     original = bench.original()
-    task = '{"leasehold": 1, "task": "t", "args": [1]}'
+    task = '{"tenure": 1, "task": "t", "args": [1]}'
     assert original.enqueue_unique("q", task)
     [lease] = bench.take()
     assert (lease.record.task, lease.record.payload) == ("t", b"[[1],{}]")

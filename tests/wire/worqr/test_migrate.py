@@ -6,13 +6,13 @@ import contextlib
 
 import pytest
 
-from leasehold.core.errors import QueueFull
-from leasehold.core.job import NewJob
-from leasehold.core.outcome import Completed
-from leasehold.core.shape import Shape
-from leasehold.engines.kit.moving import move_page
-from leasehold.engines.native import NativeEngine
-from leasehold.engines.worqr.migrate import EXPORT_MOST, Exporter
+from tenure.core.errors import QueueFull
+from tenure.core.job import NewJob
+from tenure.core.outcome import Completed
+from tenure.core.shape import Shape
+from tenure.engines.kit.moving import move_page
+from tenure.engines.native import NativeEngine
+from tenure.engines.worqr.migrate import EXPORT_MOST, Exporter
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.worqr.bench import STRAY_MS, UNIQUE, Bench
 

@@ -6,13 +6,13 @@ import hashlib
 
 import pytest
 
-from leasehold.compat.worqr.raw import RawEngine
-from leasehold.core.errors import InvalidArgument
-from leasehold.core.job import NewJob, State
-from leasehold.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
-from leasehold.engines.worqr import WorqrEngine
-from leasehold.protocols.registry import parse_protocol, rights_of
-from leasehold.testing.server import RedisServer
+from tenure.compat.worqr.raw import RawEngine
+from tenure.core.errors import InvalidArgument
+from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed, Crashed, Failed, Released, Retried, Unroutable
+from tenure.engines.worqr import WorqrEngine
+from tenure.protocols.registry import parse_protocol, rights_of
+from tenure.testing.server import RedisServer
 from tests.wire.worqr.bench import BOOM, UNIQUE, Bench, tasks_of
 from tests.wire.worqr.original import R
 
@@ -388,7 +388,7 @@ def test_a_call_of_another_program_is_found_behind_raw_tasks(bench: Bench) -> No
     original.enqueue("q", "raw")
     [raw] = bench.take()
     assert bench.settle(raw, Unroutable())
-    original.enqueue("q", '{ "task" : "t", "leasehold" : 1 , "args" : [9007199254740993] }')
+    original.enqueue("q", '{ "task" : "t", "tenure" : 1 , "args" : [9007199254740993] }')
     [lease] = bench.take()
     assert lease.record.task == "t"
     assert bench.waiting() == ["raw"]

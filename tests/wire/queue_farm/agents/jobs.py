@@ -1,4 +1,4 @@
-"""An app of Leasehold that does what agents/worker.js does."""
+"""An app of Tenure that does what agents/worker.js does."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from functools import cache
 
 from redis.asyncio import Redis
 
-from leasehold import Job, Leasehold, QueueFarm
+from tenure import Job, QueueFarm, Tenure
 
-URL = os.environ["LEASEHOLD_URL"]
-NAME = f"leasehold-{os.environ['HISTORY_NAME']}"
-app = Leasehold(URL, protocol=QueueFarm())
+URL = os.environ["TENURE_URL"]
+NAME = f"tenure-{os.environ['HISTORY_NAME']}"
+app = Tenure(URL, protocol=QueueFarm())
 
 
 @cache

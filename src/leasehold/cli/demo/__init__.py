@@ -1,1 +1,0 @@
-"""`leasehold demo`: the main job on real input, with a worker killed in the middle, and a report that counts."""

@@ -1,1 +1,0 @@
-"""The vocabulary of Leasehold: values, the engine interface, errors, limits. Pure: no I/O."""

@@ -1,5 +1,0 @@
-"""The engine of queue-farm: many queues in one namespace, each strictly in order."""
-
-from leasehold.engines.queue_farm.engine import QueueFarmEngine
-
-__all__ = ["QueueFarmEngine"]

@@ -1,5 +1,0 @@
-"""The wire format of redis-work-queue. Its layout is documented in docs/protocols/redis-work-queue.md."""
-
-from leasehold.engines.redis_work_queue.engine import RedisWorkQueueEngine
-
-__all__ = ["RedisWorkQueueEngine"]

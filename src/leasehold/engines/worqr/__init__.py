@@ -1,5 +1,0 @@
-"""The wire format of worqr. Its layout is documented in docs/protocols/worqr.md."""
-
-from leasehold.engines.worqr.engine import WorqrEngine
-
-__all__ = ["WorqrEngine"]

@@ -1,0 +1,173 @@
+"""Tenure: a reliable work queue on Redis. Workers lease jobs, and a lost worker's jobs run again.
+
+    from tenure import Tenure
+
+    app = Tenure()
+
+    @app.task(queue="images", timeout=30, retries=5)
+    def thumbnail(path: str, size: int = 128) -> str: ...
+
+    job = thumbnail.enqueue("cat.png")
+    job.result(timeout=10)
+
+Names are loaded at their first use, so `import tenure` is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tenure._version import __version__
+
+if TYPE_CHECKING:
+    from tenure import events as events
+    from tenure.app.app import Tenure as Tenure
+    from tenure.app.policy import TaskDefaults as TaskDefaults
+    from tenure.app.tasks import Task as Task
+    from tenure.client.call import TaskCall as TaskCall
+    from tenure.client.handle import JobHandle as JobHandle
+    from tenure.client.large import FileStore as FileStore
+    from tenure.client.limit import Limit as Limit
+    from tenure.client.outgoing import Outgoing as Outgoing
+    from tenure.client.queue import HeldJob as HeldJob
+    from tenure.client.queue import Queue as Queue
+    from tenure.client.schedule import Schedule as Schedule
+    from tenure.client.unique import Debounce as Debounce
+    from tenure.client.unique import Throttle as Throttle
+    from tenure.client.unique import Unique as Unique
+    from tenure.core.backoff import Backoff as Backoff
+    from tenure.core.conversion import Codec as Codec
+    from tenure.core.engine import Feature as Feature
+    from tenure.core.errors import AccessDenied as AccessDenied
+    from tenure.core.errors import DuplicateJob as DuplicateJob
+    from tenure.core.errors import DuplicateSchedule as DuplicateSchedule
+    from tenure.core.errors import InvalidArgument as InvalidArgument
+    from tenure.core.errors import JobFailed as JobFailed
+    from tenure.core.errors import JobNotFound as JobNotFound
+    from tenure.core.errors import LeaseLost as LeaseLost
+    from tenure.core.errors import NewerLayout as NewerLayout
+    from tenure.core.errors import NotConfigured as NotConfigured
+    from tenure.core.errors import NotDurable as NotDurable
+    from tenure.core.errors import NotUnique as NotUnique
+    from tenure.core.errors import PayloadInvalid as PayloadInvalid
+    from tenure.core.errors import PayloadTooLarge as PayloadTooLarge
+    from tenure.core.errors import QueueFull as QueueFull
+    from tenure.core.errors import RedisError as RedisError
+    from tenure.core.errors import ReplyError as ReplyError
+    from tenure.core.errors import ResultError as ResultError
+    from tenure.core.errors import ResultTimeout as ResultTimeout
+    from tenure.core.errors import ScheduleNotFound as ScheduleNotFound
+    from tenure.core.errors import SyncOnLoop as SyncOnLoop
+    from tenure.core.errors import SyncOnLoopWarning as SyncOnLoopWarning
+    from tenure.core.errors import TenureError as TenureError
+    from tenure.core.errors import Unreachable as Unreachable
+    from tenure.core.errors import UnsupportedFeature as UnsupportedFeature
+    from tenure.core.errors import WrongState as WrongState
+    from tenure.core.job import ErrorInfo as ErrorInfo
+    from tenure.core.job import JobView as JobView
+    from tenure.core.job import Page as Page
+    from tenure.core.job import QueueView as QueueView
+    from tenure.core.job import Repartition as Repartition
+    from tenure.core.job import State as State
+    from tenure.core.job import WorkerView as WorkerView
+    from tenure.core.latency import Latency as Latency
+    from tenure.core.latency import Percentiles as Percentiles
+    from tenure.core.latency import Times as Times
+    from tenure.core.rates import LimitRule as LimitRule
+    from tenure.core.rates import LimitView as LimitView
+    from tenure.core.schedule import CatchUp as CatchUp
+    from tenure.core.schedule import Overlap as Overlap
+    from tenure.core.schedule import ScheduleView as ScheduleView
+    from tenure.core.shape import CancelAnswer as CancelAnswer
+    from tenure.core.shape import CancelCount as CancelCount
+    from tenure.core.shape import Conflict as Conflict
+    from tenure.core.shape import LaneFailure as LaneFailure
+    from tenure.core.shape import LanePage as LanePage
+    from tenure.core.shape import LaneState as LaneState
+    from tenure.core.shape import LaneView as LaneView
+    from tenure.core.shape import Progress as Progress
+    from tenure.core.shape import QueueSettings as QueueSettings
+    from tenure.core.shape import Shape as Shape
+    from tenure.core.signals import Fail as Fail
+    from tenure.core.signals import JobCancelled as JobCancelled
+    from tenure.core.signals import RateLimited as RateLimited
+    from tenure.core.signals import Retry as Retry
+    from tenure.core.stores import PayloadStore as PayloadStore
+    from tenure.core.when import Cron as Cron
+    from tenure.core.when import Every as Every
+    from tenure.protocols.hworker import Hworker as Hworker
+    from tenure.protocols.native import Native as Native
+    from tenure.protocols.queue_farm import QueueFarm as QueueFarm
+    from tenure.protocols.redis_work_queue import RedisWorkQueue as RedisWorkQueue
+    from tenure.protocols.worqr import Worqr as Worqr
+    from tenure.runtime.handlers.middleware import CallNext as CallNext
+    from tenure.runtime.handlers.middleware import CallNextSync as CallNextSync
+    from tenure.runtime.jobs.job import Job as Job
+    from tenure.runtime.jobs.job import check_cancelled as check_cancelled
+    from tenure.runtime.jobs.job import current_job as current_job
+    from tenure.runtime.jobs.job import must_stop as must_stop
+    from tenure.runtime.jobs.job import progress as progress
+    from tenure.runtime.observe.format import JsonFormatter as JsonFormatter
+    from tenure.settings import Settings as Settings
+
+_ERRORS = (
+    "AccessDenied DuplicateJob DuplicateSchedule InvalidArgument JobFailed JobNotFound TenureError LeaseLost "
+    "NewerLayout NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError "
+    "ResultError ResultTimeout ScheduleNotFound SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature WrongState"
+)
+# The module of each public name. No other name can be loaded.
+_HOMES = {
+    "app.app": "Tenure",
+    "app.policy": "TaskDefaults",
+    "app.tasks": "Task",
+    "client.call": "TaskCall",
+    "client.handle": "JobHandle",
+    "client.large": "FileStore",
+    "client.limit": "Limit",
+    "client.outgoing": "Outgoing",
+    "client.queue": "HeldJob Queue",
+    "client.schedule": "Schedule",
+    "client.unique": "Debounce Throttle Unique",
+    "core.backoff": "Backoff",
+    "core.conversion": "Codec",
+    "core.engine": "Feature",
+    "core.errors": _ERRORS,
+    "core.job": "ErrorInfo JobView Page QueueView Repartition State WorkerView",
+    "core.latency": "Latency Percentiles Times",
+    "core.rates": "LimitRule LimitView",
+    "core.schedule": "CatchUp Overlap ScheduleView",
+    "core.shape": (
+        "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
+    ),
+    "core.signals": "Fail JobCancelled RateLimited Retry",
+    "core.stores": "PayloadStore",
+    "core.when": "Cron Every",
+    "protocols.hworker": "Hworker",
+    "protocols.native": "Native",
+    "protocols.queue_farm": "QueueFarm",
+    "protocols.redis_work_queue": "RedisWorkQueue",
+    "protocols.worqr": "Worqr",
+    "runtime.handlers.middleware": "CallNext CallNextSync",
+    "runtime.jobs.job": "Job check_cancelled current_job must_stop progress",
+    "runtime.observe.format": "JsonFormatter",
+    "settings": "Settings",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", "events", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "events":  # a module: importing it sets the attribute
+        return import_module("tenure.events")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tenure' has no attribute {name!r}")
+    value = getattr(import_module(f"tenure.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

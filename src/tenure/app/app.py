@@ -1,0 +1,400 @@
+"""The app: registers tasks and handlers, and gives access to queues, inspection and control."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+
+from tenure.app.earlier import Accepts, accepted_names, check_free
+from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines, refuse_job
+from tenure.app.hooks import LifespanFunction, WithHooks
+from tenure.app.policy import (
+    OF_RUN,
+    OF_TASK,
+    Defaults,
+    Policy,
+    RunOptions,
+    TaskDefaults,
+    TaskOptions,
+    rules_of,
+)
+from tenure.app.tasks import Task, TaskDecorator, default_name
+from tenure.app.ticks import PassedTime
+from tenure.client.client import Client
+from tenure.client.connections import Connections, Runner
+from tenure.client.control import Control
+from tenure.client.inspect import Inspect
+from tenure.client.large import checked_store
+from tenure.client.limit import LimitsOption, checked_limits
+from tenure.client.limits import Limits
+from tenure.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
+from tenure.client.queue import Queue
+from tenure.client.schedule import Schedule, schedules_of
+from tenure.client.schedules import Schedules
+from tenure.core import limits, names
+from tenure.core.conversion import Codec, Conversion
+from tenure.core.engine import Feature, FullEngine
+from tenure.core.errors import InvalidArgument
+from tenure.core.partitions import MAX_PARTITIONS
+from tenure.core.place import Place, RunsIn
+from tenure.core.schedule import ScheduleSpec
+from tenure.core.task import TaskSpec
+from tenure.protocols.registry import engine_for
+from tenure.protocols.spec import WireProtocol
+from tenure.settings import Settings, check_url
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Unpack
+
+    from tenure.app.testing import Testing
+    from tenure.core.stores import PayloadStore
+    from tenure.runtime.stored import StoredPayloads
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_QUEUE = "default"
+
+
+class Tenure(WithHooks):
+    """A work queue on Redis. It connects at the first call that needs Redis.
+
+        app = Tenure()                                    # TENURE_URL, then REDIS_URL, then localhost
+
+        @app.task(queue="images", timeout=30, retries=5)
+        def thumbnail(path: str, size: int = 128) -> str: ...
+
+        thumbnail.enqueue("cat.png").result(timeout=10)
+
+    `url`: redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or embedded:PATH. `namespace`: the prefix
+    of all keys in Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
+    `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
+    largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
+    `durable`: how many replicas must have each enqueued job and each outcome. `sync_on_loop`: what a blocking call on a
+    running event loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and
+    handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
+    `contextlib.asynccontextmanager`; see `on_startup`. `codecs`: how arguments and results of other types travel, see
+    `Codec`. `large`: where payloads above `max_payload` go, as `FileStore("/srv/payloads")`; else they are refused.
+
+    Arguments left out come from the environment, see `tenure.settings`. Threads and event loops can share an app.
+    Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        protocol: WireProtocol | str | None = None,
+        max_payload: int | None = None,
+        patience: float | None = None,
+        connect_timeout: float | None = None,
+        reply_timeout: float | None = None,
+        durable: int | None = None,
+        sync_on_loop: str | None = None,
+        runner: Runner | None = None,
+        defaults: TaskDefaults | None = None,
+        lifespan: LifespanFunction | None = None,
+        codecs: Sequence[Codec] | None = None,
+        large: PayloadStore | None = None,
+    ) -> None:
+        super().__init__(lifespan)
+        settings = Settings.load(
+            url=url,
+            namespace=namespace,
+            protocol=protocol if isinstance(protocol, str) else getattr(protocol, "text", None),
+            max_payload=max_payload,
+            patience=patience,
+            connect_timeout=connect_timeout,
+            reply_timeout=reply_timeout,
+            durable=durable,
+            sync_on_loop=sync_on_loop,
+        )
+        self.protocol: WireProtocol | str = settings.protocol if protocol is None else protocol
+        """The wire protocol, as it was given."""
+        engine = engine_for(self.protocol, settings)
+        check_url(settings.url, is_given=url is not None)
+        self._client = Client(
+            settings,
+            engine,
+            runner or Connections(settings),
+            middleware=self._enqueue_middleware,
+            conversion=Conversion(() if codecs is None else codecs),
+            large=checked_store(large),
+        )
+        self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._handlers: dict[str, RawHandler] = {}
+        self._defaults = Defaults(defaults)
+        self._passed = PassedTime()
+        self.inspect = Inspect(self._client)
+        self.control = Control(self._client, self._tasks)
+        self.schedules = Schedules(self._client, self._tasks)
+        self.limits = Limits(self._client)
+
+    def __repr__(self) -> str:
+        return f"<Tenure namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
+
+    @property
+    def payloads(self) -> StoredPayloads | None:
+        """What reads the large payloads of this app's jobs; None without a store. For workers."""
+        from tenure.runtime.stored import StoredPayloads
+
+        return None if self._client.large.store is None else StoredPayloads(self._client.large.store)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings: arguments, then the environment, then the defaults."""
+        return self._client.settings
+
+    @property
+    def engine(self) -> FullEngine:
+        """The engine of the wire protocol. Its operations are steps for a driver."""
+        return self._client.engine
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any, Any]]:
+        """The registered tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    @property
+    def handlers(self) -> Mapping[str, RawHandler]:
+        """The registered raw handlers by queue."""
+        return MappingProxyType(self._handlers)
+
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """Return all tasks and handlers. Raises `InvalidArgument` for annotations that cannot be resolved."""
+        tasks = (spec for task in self._tasks.values() for spec in task.specs)
+        return (*tasks, *(handler.spec for handler in self._handlers.values()))
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        accepts: Accepts | None = None,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> TaskDecorator: ...
+    def task(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        accepts: Accepts | None = None,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Any:
+        """Register a function or an async function as a task.
+
+            @app.task(queue="images", timeout=30, retries=5, backoff=Backoff(base=5))
+            async def thumbnail(path: str, size: int = 128) -> str: ...
+
+            @app.task(queue="reports", schedule=Cron("0 9 * * mon-fri", tz="Europe/Berlin"))
+            def report() -> None: ...
+
+        `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `accepts`: its
+        earlier names, whose jobs it runs as well, with a function for each earlier signature. `timeout`: seconds for
+        one attempt, None for no limit; by default an hour, and no limit for a persistent task. `retries`: how many
+        attempts after the first (3). `backoff`: the delay between attempts, a `Backoff` or a function of the number of
+        failures and the error that returns seconds. `retry_on` and `fail_on`: which errors are retried, and which are
+        not, which takes precedence; classes, or a function that returns True or False. `result_ttl`: how many seconds
+        the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called with the
+        `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
+        `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique`, `persistent`,
+        `limits`, `share`: see `Task.using`. `run_in`: "process" (a timeout can kill it), "thread", or "loop" (async
+        functions). `max_memory`: how many more megabytes a job process may use. `schedule`: when it runs by itself, a
+        `Cron`, an `Every`, a `Schedule`, or a list. Raises `InvalidArgument`, also for annotations unfit for JSON.
+        """
+        own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
+        shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
+        defaults = NONE_GIVEN.using(OF_SHAPE, **shape).check()
+        policy = Policy(
+            self._queue_name(queue),
+            own,
+            self._defaults,
+            defaults,
+            Place.of(run_in, max_memory),
+            earlier=accepted_names(accepts),
+            schedules=self._schedules_of(options.get("schedule")),
+        )
+        given = None if name is None else names.task_name(name)
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
+            checked_function(function, "@app.task")
+            refuse_job(function)
+            policy.place.check(function, "@app.task")
+            chosen = given or default_name(function)
+            others = {name: one for name, one in self._tasks.items() if not redefines(one.__wrapped__, function)}
+            check_free(chosen, policy.earlier, {name: one.accepts for name, one in others.items()})
+            self._tasks[chosen] = Task(self._client, chosen, function, policy)
+            return self._tasks[chosen]
+
+        return register if function is None else register(function)
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        batch: int | None = None,
+        linger: float | timedelta | None = None,
+        one_lane: bool = False,
+        run_in: RunsIn | None = None,
+        max_memory: int | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Callable[[Callable[..., Any]], RawHandler]:
+        """Register a function or an async function for the raw payloads of a queue. Its argument is the `Job`.
+
+            @app.handler("emails", timeout=10)
+            async def send(job: Job) -> None:
+                await deliver(job.payload)          # bytes
+
+            @app.handler("events", batch=50, linger=0.2)
+            async def store(jobs: list[Job]) -> None:
+                await insert([job.payload for job in jobs])
+
+        `batch`: take up to this many jobs at once (1 to 500), as a list; `timeout` is then that of the whole batch. The
+        function returns None (all are completed) or a list with one entry for each job: its result, or a `Retry` or
+        `Fail`. An error applies to all jobs without an outcome so far. `linger`: how many seconds (0 to 60, 0 by
+        default) a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one lane, in
+        their order.
+
+        The other options are those of `task`. Raises `InvalidArgument`, also if the queue already has a
+        handler, or if the function's annotation is one job where it gets a list, or the other way round.
+        """
+        if callable(queue):
+            raise InvalidArgument('@app.handler needs the name of its queue: @app.handler("emails").')
+        rule, place = batch_rule(batch, linger, one_lane), Place.of(run_in, max_memory)
+        policy = Policy(self._queue_name(queue), rules_of(options), self._defaults, place=place, batch=rule)
+        if one_lane:
+            self._client.require(Feature.LANES)
+
+        def register(function: Callable[..., Any]) -> RawHandler:
+            checked_function(function, "@app.handler")
+            place.check(function, "@app.handler", rule)
+            check_parameter(function, batched=rule is not None)
+            if policy.queue in self._handlers and not redefines(self._handlers[policy.queue].__wrapped__, function):
+                raise InvalidArgument(f"Queue {policy.queue!r} already has a handler. A queue can have one.")
+            handler = self._handlers[policy.queue] = RawHandler(function, policy, self._client.conversion)
+            return handler
+
+        return register
+
+    def queue_defaults(self, queue: str, *, limits: LimitsOption = None, **options: Unpack[RunOptions]) -> None:
+        """Set the defaults for the tasks and the handler of a queue.
+
+            app.queue_defaults("emails", timeout=10, retries=8, retry_on=(ConnectionError, TimeoutError))
+
+        Call it before or after defining the tasks, but before a worker starts. A second call changes only the options
+        that it names. The queue of the task counts, also for a job that `using(queue=...)` sends elsewhere.
+
+        `limits`: a list of `Limit` for all jobs that this app enqueues to the queue, besides those of their tasks; such
+        jobs have no priority. Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        if limits is not None:
+            self._client.set_queue_limits(self._queue_name(queue), checked_limits(limits))
+        self._defaults.set(self._queue_name(queue), rules_of(options))
+
+    def queue_options(self, queue: str, *, partitions: int) -> None:
+        """Spread a queue over 1 to 256 slots of a cluster, from its first use on; see docs/howto/partitions.md.
+
+        app.queue_options("orders", partitions=16)
+        """
+        self._client.require(Feature.PARTITIONS)
+        names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
+        self.engine.want_partitions(self._queue_name(queue), partitions)
+
+    def queue(self, name: str) -> Queue:
+        """Return a queue, to enqueue raw payloads or lease jobs. Sends nothing.
+
+        app.queue("emails").enqueue(b"...")
+        """
+        checked = self._queue_name(name)
+
+        def persistent_timeout_ms() -> int:
+            handler = self._handlers.get(checked)
+            return NO_TIMEOUT_MS if handler is None else handler.policy.own.get("timeout_ms", NO_TIMEOUT_MS)
+
+        return Queue(self._client, checked, persistent_timeout_ms)
+
+    def clean_payloads(self, older_than: float | timedelta = 86_400) -> dict[str, int]:
+        """Delete the large payloads that no job names, `older_than` seconds after they were stored.
+
+            app.clean_payloads()        # {"deleted": 3, "used": 12, "unknown": 0}
+
+        Jobs delete their payloads when they complete; what crashes, discarded and expired jobs left is deleted here.
+        Returns how many payloads were deleted, are in use, and belong to queues that this Redis does not know, which
+        stay. Raises `InvalidArgument` for an app without `large`, and what the store raises.
+        """
+        age_ms = names.duration_ms(older_than, "older_than", least_ms=0, most_ms=limits.MAX_DELAY_MS)
+        counts = Counter({"deleted": 0, "used": 0, "unknown": 0})
+        counts.update(self._client.large.clean(self.engine, self._client.run, age_ms / limits.SECOND))
+        return dict(counts)
+
+    def testing(self) -> Testing:
+        """Return what tests need: run due jobs in this process, move their times, look for enqueued calls.
+
+        def test_signup(tenure_app):
+            jobs = tenure_app(app)               # app.testing(), on a Redis of the test
+            signup("ada@example.org")
+            jobs.assert_enqueued(welcome, email="ada@example.org")
+            jobs.drain()
+        """
+        from tenure.app.testing import Testing
+
+        return Testing(self, self._client, self._passed)
+
+    def close(self) -> None:
+        """Close the connections of blocking code. The app can be used again: it then reconnects."""
+        self._client.runner.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop and of blocking code. The app can be used again."""
+        await self._client.runner.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]:
+        """Return the definitions of all schedules in code on these queues. Raises `InvalidArgument` for a name that
+        two of them have."""
+        found: dict[tuple[str, str], ScheduleSpec] = {}
+        for spec in (spec for task in self._tasks.values() for spec in task.scheduled(source)):
+            if (spec.queue, spec.name) in found:
+                raise InvalidArgument(f"Two schedules of queue {spec.queue!r} are called {spec.name!r}: rename one.")
+            found[spec.queue, spec.name] = spec
+        return tuple(spec for spec in found.values() if spec.queue in queues)
+
+    def _schedules_of(self, value: object) -> tuple[Schedule, ...]:
+        found = schedules_of(value)
+        if found:
+            self._client.require(Feature.SCHEDULES)
+        return found
+
+    def _queue_name(self, queue: object) -> str:
+        """Check a queue's name, also for the keys of the protocol in use."""
+        checked = names.queue_name(queue)
+        self.engine.prefix(checked)
+        return checked

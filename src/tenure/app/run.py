@@ -1,0 +1,297 @@
+"""From an app to a running worker: its engine, a driver, a keeper of its leases, its tasks and its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tenure.app.app import Tenure
+from tenure.app.preflight import (
+    COMMANDS,
+    Finding,
+    Inspection,
+    combined,
+    inspect_server,
+    inspect_use,
+    inspect_wait,
+    unheard,
+)
+from tenure.client.client import new_id
+from tenure.client.connections import driver_options
+from tenure.core import limits, names
+from tenure.core.engine import Feature
+from tenure.core.errors import AccessDenied, InvalidArgument, ReplyError, TenureError, Unreachable
+from tenure.core.steps import WaitLost
+from tenure.core.task import TaskSpec
+from tenure.processes.health import HEALTH_MS
+from tenure.processes.link import KeeperLink, ParentSocket
+from tenure.processes.messages import Status, WorkerState
+from tenure.processes.overdue import Timeouts
+from tenure.processes.recycling import Wear
+from tenure.protocols.registry import engine_spec_of, entry_of, rights_of
+from tenure.protocols.spec import Rights
+from tenure.redis.aio import AsyncDriver
+from tenure.redis.drivers import asyncio_driver
+from tenure.redis.url import is_cluster
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.isolation.child import Launch
+from tenure.runtime.log import Once, log_event
+from tenure.runtime.machine import Machine
+from tenure.runtime.ports import Env
+from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.worker import Worker
+
+QUEUES_LOOKED_AT: Final = 100
+"""Queues that a worker looks at when it starts: whether they are paused or unknown."""
+NODE_PATIENCE_MS: Final = 1 * limits.SECOND
+"""How long a worker's call waits for one node of a cluster, before the worker continues with queues on other nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """The options of `tenure worker`, checked. `queues` empty: all that the app's tasks and handlers name.
+
+    `grace` is in seconds. `max_jobs`, `max_memory` (MB): when the worker is recycled; `Finished.retired` is then True.
+    A burst also ends while persistent jobs, which never complete, occupy every slot. `launch`: how a process for jobs
+    is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM. `source`: the name of the app,
+    `MODULE:APP`, to which the schedules of its code belong; empty: the module of the first task that has one.
+    """
+
+    queues: tuple[str, ...] = ()
+    concurrency: int = limits.CONCURRENCY
+    burst: bool = False
+    grace: float = limits.STOP_GRACE_MS / limits.SECOND
+    weights: Mapping[str, int] = field(default_factory=dict)
+    max_jobs: int | None = None
+    max_memory: int | None = None
+    launch: Launch | None = None
+    signals: bool = True
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a worker ended. `retired`: it was recycled, and another is to take its place."""
+
+    status: ExitStatus
+    retired: bool = False
+
+
+async def inspect_redis(app: Tenure, wait_s: float | None) -> Inspection:
+    """Check Redis for a worker. While it does not respond, log why and try again.
+
+    Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
+    """
+    driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
+    reported, clustered = Once(), is_cluster(app.settings.url)
+    look = partial(inspect_server, clustered)
+    rights = rights_of(app.engine, clustered)
+    try:
+        while True:
+            try:
+                found = combined(await driver.run_on_each(look))
+                more = await driver.run(inspect_use(rights)) if found.is_usable else ()
+                if found.is_usable and all(one.name != COMMANDS for one in more):
+                    more = (*more, *await _through_proxies(driver, rights))
+                return Inspection((*found.findings, *more))
+            except Unreachable as error:
+                if wait_s is not None:
+                    raise
+                if reported.is_new(str(error)):
+                    log_event("redis_lost", what="start", error=str(error))
+    finally:
+        await driver.close()
+
+
+async def _through_proxies(driver: AsyncDriver, rights: Rights) -> tuple[Finding, ...]:
+    """Try to wait and to listen. A user without the right to it has another finding."""
+    found: tuple[Finding, ...] = ()
+    with contextlib.suppress(WaitLost):  # Redis may have been restarted just now; a worker copes with that
+        found = await driver.run(inspect_wait(rights))
+    if not rights.channel:
+        return found
+    try:
+        async with driver.subscribe(rights.channel):
+            return found
+    except AccessDenied:
+        return found
+    except ReplyError as error:
+        return (*found, unheard(error))
+
+
+async def run_worker(
+    app: Tenure,
+    options: WorkerOptions,
+    parent: ParentSocket | None = None,
+    ended: Callable[[Finished], None] = lambda finished: None,
+    created: Callable[[Worker], None] = lambda worker: None,
+) -> Finished:
+    """Run a worker until it is stopped; with `burst`, until no job is ready.
+
+    On any status but `OK`, handlers may still be running: end the process at once. `parent`: the socket to the parent
+    process. Without one the worker starts a process that keeps its leases. `ended` is called as soon as the worker has
+    ended: tasks that handlers left behind may block the event loop from then on. `created` is called with the worker
+    before it runs, so that the caller can stop it.
+    """
+    _check_url(app.settings.url)
+    driver = _driver(app, limits.PATIENCE_MS)
+    workers: list[Worker] = []
+    keeper = _keeper_of(app, parent, workers)
+    machine = _machine_of(app)
+    try:
+        settings = WorkerSettings(
+            options.queues or queues_of(app),
+            options.concurrency,
+            options.weights,
+            options.burst,
+            round(options.grace * limits.SECOND),
+            worn=Wear(options.max_jobs, options.max_memory),
+            launch=options.launch,
+            signals=options.signals,
+            durable=app.settings.durable,
+            max_payload=_max_payload(app),
+            log_errors=names.log_errors(app.settings.log_errors),
+            source=options.source or _source_of(app),
+            new_id=new_id,
+        )
+        await _report_queues(app, driver, settings.queues)
+        schedules = app.scheduled(settings.source, settings.queues)
+        code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
+        worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=machine))
+        workers.append(worker)
+        created(worker)
+        reporting = asyncio.create_task(_report(worker, keeper))
+        status = ExitStatus.FAILED
+        try:
+            lifespan = app.lifespan()
+            await lifespan.begin()
+            status = await worker.run()
+            if status is not ExitStatus.HARD:
+                await lifespan.end()
+        finally:
+            finished = Finished(status, worker.retiring is not None)
+            ended(finished)
+            reporting.cancel()
+        return finished
+    finally:
+        if machine is not None:
+            machine.close()
+        await driver.close()
+        await app.aclose()
+
+
+def _source_of(app: Tenure) -> str:
+    """Return a name for an app that has none: the module of the first task with a schedule; empty: there is none."""
+    return next((task.__module__ for task in app.tasks.values() if task.has_schedules), "")
+
+
+async def _report_queues(app: Tenure, driver: AsyncDriver, queues: Sequence[str]) -> None:
+    """Log which queues are paused, and to which nothing was enqueued lately: a worker of these stays idle."""
+    with contextlib.suppress(TenureError):  # the worker itself logs it, and waits
+        known = await driver.run(app.engine.queues())
+        for queue in queues[:QUEUES_LOOKED_AT]:
+            if queue not in known:
+                log_event("queue_unknown", queue=queue, namespace=app.settings.namespace)
+            elif Feature.PAUSE in app.engine.features and (await driver.run(app.engine.settings(queue))).paused:
+                log_event("queue_paused", queue=queue)
+
+
+def _keeper_of(app: Tenure, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:
+    """Return the link to the process that keeps the leases. Its requests go to the worker, as soon as there is one."""
+
+    def stop(hard: bool) -> None:
+        for worker in workers:
+            worker.stop_hard() if hard else worker.drain()
+
+    def retire() -> None:
+        for worker in workers:
+            worker.retire("its parent is gone")
+
+    spec, timeouts = engine_spec_of(app.engine), timeouts_of(app.specs())
+    return KeeperLink(app.settings.url, spec, timeouts, parent=parent, stop=stop, parent_lost=retire)
+
+
+def _check_url(url: str) -> None:
+    if url.removeprefix("embedded:").strip("/") == "":
+        raise InvalidArgument(
+            "The URL is `embedded:` without a path: each process would get an empty Redis of its own. Give a path that "
+            "producers and workers share, as in embedded:./tenure-data."
+        )
+
+
+async def _report(worker: Worker, keeper: KeeperLink) -> None:
+    """Send the status to the parent every second, and each new state at once."""
+    ready = asyncio.ensure_future(worker.until_ready())
+    changes = {ready, asyncio.ensure_future(worker.until_stopping())}
+    try:
+        while True:
+            timeout_s = HEALTH_MS / limits.SECOND
+            if changes:
+                _, changes = await asyncio.wait(changes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(timeout_s)
+            keeper.tell(_status_of(worker, ready.done()))
+    finally:
+        for change in changes:
+            change.cancel()
+
+
+def _status_of(worker: Worker, was_ready: bool) -> Status:
+    state = WorkerState.RUNNING if was_ready else WorkerState.STARTING
+    if worker.retiring is not None:
+        state = WorkerState.RETIRING
+    elif worker.stopping:
+        state = WorkerState.STOPPING
+    return Status(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
+
+
+def _machine_of(app: Tenure) -> Machine | None:
+    """Return the locks that workers of one namespace on one Redis share on a machine. None: there is no directory for
+    temporary files."""
+    name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    try:
+        return Machine(Path(tempfile.gettempdir(), f"tenure-{os.getuid()}-{digest}"))
+    except FileNotFoundError:
+        return None
+
+
+def queues_of(app: Tenure) -> Sequence[str]:
+    """Return all queues of the app's tasks and handlers, each once. Raises `InvalidArgument` if there is none."""
+    queues = tuple(dict.fromkeys(spec.queue for spec in app.specs()))
+    if not queues:
+        raise InvalidArgument(
+            "The app has no tasks and no handlers, so there is nothing to run. Expected functions with @app.task or "
+            "@app.handler in the module of the app, or in modules that it imports."
+        )
+    return queues
+
+
+def _max_payload(app: Tenure) -> int | None:
+    """Return the largest payload that a worker runs, in bytes; None: any. Other programs have limits of their own."""
+    is_shared = entry_of(app.engine).has_foreign_clients
+    return app.settings.max_payload if is_shared else app.settings.payload_limit
+
+
+def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
+    """Return the timeouts of jobs without their own."""
+    return Timeouts(
+        {spec.name: spec.timeout_ms or 0 for spec in specs if spec.name is not None},
+        {spec.queue: spec.timeout_ms or 0 for spec in specs if spec.name is None},
+    )
+
+
+def _driver(app: Tenure, patience_ms: int) -> AsyncDriver:
+    options = driver_options(app.settings, patience_ms)
+    return asyncio_driver(app.settings.url, node_patience_ms=NODE_PATIENCE_MS, **options)

@@ -1,0 +1,139 @@
+"""The `check` command: checks that Redis is configured safely for jobs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+from contextlib import closing
+from typing import Final
+
+import click
+
+from tenure.app.app import Tenure
+from tenure.app.preflight import (
+    COMMANDS,
+    Finding,
+    Inspection,
+    Level,
+    combined,
+    failed,
+    inspect_server,
+    inspect_use,
+    inspect_wait,
+    layouts,
+    no_waits,
+    unheard,
+)
+from tenure.cli.errors import Exit, visible
+from tenure.cli.output.text import dump
+from tenure.cli.reach import reaching
+from tenure.client.connections import Connections
+from tenure.core.errors import AccessDenied, RedisError
+from tenure.core.steps import WaitLost
+from tenure.core.text import masked
+from tenure.protocols.registry import rights_of
+from tenure.protocols.spec import Rights
+from tenure.redis.url import Target, is_cluster
+
+_COLORS: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "red"}
+# In Redis 6.2 a reset user may use all channels.
+_FRESH: Final = ("reset", "resetchannels", "on", ">PASSWORD")
+_PLAIN: Final = re.compile(r"[!#-&(-\[\]-~]+")
+_LEVEL: Final = 9
+_NAME: Final = 13
+
+
+@click.command()
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
+@click.option(
+    "--acl", metavar="USER", help="Print the command that grants this user exactly the rights that Tenure needs."
+)
+@reaching()
+def check(strict: bool, acl: str | None, app: Tenure, as_json: bool) -> Exit:
+    """Check that Redis is configured safely for jobs, and explain how to fix it.
+
+    It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
+    the user (ACL), the clocks, the round trip, and whether a newer release has written to a queue. It leaves no key
+    behind. A worker runs the same checks when it starts, and refuses to start on an error; it claims nothing from a
+    queue that a newer release has written to. Without a connection or access, that is the only finding.
+
+    With --acl it connects to nothing: it prints the line for redis-cli, in which you replace PASSWORD.
+
+    Exit status: 0 safe, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
+    reached; 2 the command line or a setting is wrong.
+    """
+    if acl is not None:
+        words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine, is_cluster(app.settings.url)).needed)
+        click.echo(dump({"acl": words}) if as_json else " ".join(map(_quoted, words)))
+        return Exit.OK
+    found = _look(app)
+    fit = not found.errors and not (strict and found.warnings)
+    findings = [
+        {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
+        for one in found.findings
+    ]
+    if as_json:
+        click.echo(dump({"url": str(Target.parse(app.settings.url)), "fit": fit, "findings": findings}))
+    else:
+        click.echo("\n".join(map(_shown, found.findings)))
+    return Exit.OK if fit else Exit.FAILED
+
+
+def _quoted(word: str) -> str:
+    """Quote the word for redis-cli if it has spaces, quotes, backslashes or bytes outside ASCII."""
+    if _PLAIN.fullmatch(word):
+        return word
+    data = word.encode("utf-8", "surrogateescape")
+    return '"' + "".join(char if _PLAIN.fullmatch(char := chr(byte)) else f"\\x{byte:02x}" for byte in data) + '"'
+
+
+def _look(app: Tenure) -> Inspection:
+    """Run the checks. If Redis cannot be reached, or denies access, that is the only finding."""
+    with closing(Connections(app.settings)) as connections:
+        try:
+            clustered = is_cluster(app.settings.url)
+            found = combined(connections.run_on_each(lambda: inspect_server(clustered)))
+            rights = rights_of(app.engine, clustered)
+            more = connections.run(inspect_use(rights)) if found.is_usable else ()
+            if found.is_usable and all(one.name != COMMANDS for one in more):
+                more = (*more, *_through_proxies(connections, rights))
+            return Inspection((*found.findings, *more, connections.run(layouts(app.engine))))
+        except RedisError as error:
+            return failed(error)
+
+
+def _through_proxies(connections: Connections, rights: Rights) -> tuple[Finding, ...]:
+    """Try to wait and to listen. A user without the right to it has another finding."""
+    try:
+        found = connections.run(inspect_wait(rights))
+    except WaitLost as error:
+        found = (no_waits(str(error)),)
+    if not rights.channel:
+        return found
+    try:
+        with connections.subscribe(rights.channel):
+            return found
+    except AccessDenied:
+        return found
+    except RedisError as error:
+        return (*found, unheard(error))
+
+
+def _shown(one: Finding) -> str:
+    """Format a finding and its remedy in lines of the terminal's width; in a pipe, one line each."""
+    level = click.style(f"{one.level.value:<{_LEVEL}}", _COLORS[one.level])
+    lines = [f"{level}{one.name:<{_NAME}}{_folded(masked(one.found))}"]
+    if one.remedy:
+        lines.append(" " * (_LEVEL + _NAME) + click.style(_folded(one.remedy), bold=True))
+    return "\n".join(lines)
+
+
+def _folded(text: str) -> str:
+    text = visible(text)
+    if not sys.stdout.isatty():
+        return text
+    indent = " " * (_LEVEL + _NAME)
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False).lstrip()

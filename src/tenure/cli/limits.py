@@ -1,0 +1,109 @@
+"""The `limits` command: shows limits, and changes their stored numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import click
+
+from tenure.app.app import Tenure
+from tenure.cli.errors import NotDone
+from tenure.cli.output.tables import Table, answer
+from tenure.cli.output.text import ago
+from tenure.cli.reach import reaching
+from tenure.client.limits import LISTED_MOST
+from tenure.core import limits as bounds
+from tenure.core.rates import LimitView
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--per-second", type=int, metavar="N", help="Store how many jobs may start in a second.")
+@click.option("--per-minute", type=int, metavar="N", help="The same for a minute.")
+@click.option("--per-hour", type=int, metavar="N", help="The same for an hour.")
+@click.option("--burst", type=int, metavar="N", help="Store how many jobs may start at once, after a pause.")
+@click.option("--concurrency", type=int, metavar="N", help="Store how many jobs may run at a time.")
+@click.option("clears", "--clear", is_flag=True, help="Remove the stored numbers: those of the code apply again.")
+@click.option("--weight", type=int, metavar="N", help="NAME is a share: how many jobs it starts in each of its turns.")
+@reaching()
+def limits(
+    name: str | None,
+    per_second: int | None,
+    per_minute: int | None,
+    per_hour: int | None,
+    burst: int | None,
+    concurrency: int | None,
+    clears: bool,
+    weight: int | None,
+    app: Tenure,
+    as_json: bool,
+) -> None:
+    """Show limits, or change one for all workers at once.
+
+    \b
+    tenure limits                           limits with stored numbers, those for which jobs wait, weights of shares
+    tenure limits stripe                    one limit
+    tenure limits stripe --per-second 5     store a number; those not named stay
+    tenure limits stripe --clear            remove what is stored
+    tenure limits tenant:7 --weight 3       the weight of a share
+
+    The code has the default of each limit, as in `Limit("stripe", per_second=10)`. Stored numbers replace it at once,
+    also for jobs that wait. `active` are the places that running jobs hold.
+
+    Exit status: 0 done; 1 nothing is stored that --clear could remove, or Redis could not be reached; 2 the command
+    line or a setting is wrong.
+    """
+    rate = {"per_second": per_second, "per_minute": per_minute, "per_hour": per_hour}
+    numbers = {
+        key: value
+        for key, value in (*rate.items(), ("burst", burst), ("concurrency", concurrency))
+        if value is not None
+    }
+    acts = [*["a number"] * bool(numbers), *["--clear"] * clears, *["--weight"] * (weight is not None)]
+    if name is None and acts:
+        raise click.UsageError("A change needs the name of the limit, as in `tenure limits stripe --per-second 5`.")
+    if len(acts) > 1:
+        raise click.UsageError(f"{acts[0]} and {acts[1]} do not go together; expected one of them.")
+    cleared = app.limits.clear(name) if name is not None and clears else None
+    if name is not None and weight is not None:
+        app.limits.set_share(name, weight=weight)
+        answer(as_json, {"share": name, "weight": weight}, f"Share {name!r} starts {weight} jobs in each of its turns.")
+        return
+    if name is not None and numbers:
+        app.limits.set(name, **numbers)
+    views = app.limits.list() if name is None else (app.limits.get(name),)
+    shares = app.limits.shares() if name is None else {}
+    tables = [_table(views), *[_shares(shares)] * bool(shares)]
+    answer(as_json, {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}, tables)
+    if cleared is False:
+        raise NotDone(f"Limit {name!r} has no stored numbers: those of the code apply.")
+
+
+def _table(views: Sequence[LimitView]) -> Table:
+    now_ms = time.time() * bounds.SECOND
+    rows = tuple(
+        {
+            "limit": view.name,
+            "rate": view.rate or "",
+            "burst": "" if view.burst is None else f"{view.burst:,}",
+            "concurrency": "" if view.concurrency is None else f"{view.concurrency:,}",
+            "active": f"{view.active:,}",
+            "lanes_waiting": f"{sum((view.lanes or {}).values()):,}",
+            "queues": ",".join(sorted(view.lanes or {})),
+            "rests": "" if view.rests_ms is None else f"{ago(view.rests_ms - now_ms)} more",
+        }
+        for view in views
+    )
+    empty = "No limit has stored numbers or rests, and no job waits for one."
+    right = ("burst", "concurrency", "active", "lanes_waiting")
+    below = f"Only {LISTED_MOST:,} are shown." if len(views) >= LISTED_MOST else ""
+    table = Table("Limits", rows, right, empty, lists=["queues"], below=below)
+    return table.without_empty("rate", "burst", "concurrency", "queues", "rests")
+
+
+def _shares(weights: Mapping[str, int]) -> Table:
+    rows = tuple({"share": name, "weight": f"{weight}"} for name, weight in weights.items())
+    below = f"Only {LISTED_MOST:,} are shown." if len(rows) >= LISTED_MOST else ""
+    return Table("Shares", rows, ("weight",), below=below)

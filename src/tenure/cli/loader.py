@@ -1,0 +1,139 @@
+"""Loads the app of the command line: MODULE:APP, or MODULE:FUNCTION that returns it. No other code imports a name that
+is not in the source."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from tenure.app.app import Tenure
+from tenure.cli.errors import UserError, did_you_mean
+from tenure.core.errors import NotConfigured
+
+_EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
+_MAX_FRAMES: Final = 8
+_MAX_NAMES: Final = 5
+_MAX_MESSAGE: Final = 500
+
+
+def load(target: str) -> Tenure:
+    """Return the app that `target` names, or that its function returns. The current directory is searched first.
+
+        load("myproject.jobs:app")
+        load("myproject.jobs:holder.app")
+        load("myproject.jobs:create_app")
+
+    Raises `UserError`.
+    """
+    module_name, colon, name = target.partition(":")
+    if module_name.endswith(".py") or "/" in module_name:
+        dotted = module_name.removesuffix(".py").removeprefix("./").strip("/").replace("/", ".")
+        raise UserError(f"{target!r} names a file. {_EXPECTED}; did you mean {dotted}:{name or 'app'}?")
+    if not re.fullmatch(r"\w+(\.\w+)*", module_name):
+        raise UserError(f"{target!r} does not name an app. {_EXPECTED}.")
+    module = _import(module_name)
+    if not colon or not name:
+        raise UserError(f"{target!r} does not say which app of the module. {_EXPECTED}.{_apps_in(module)}")
+    found, must = _attribute(module, name), "be"
+    if inspect.isroutine(found):
+        try:
+            inspect.signature(found).bind()
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{target} is a function that needs arguments; expected a Tenure, or one without."
+            ) from None
+        must = "return"
+        with blaming(f"{target} could not make the app."):
+            found = found()
+    if isinstance(found, Tenure):
+        return found
+    todo = _apps_in(module)
+    if inspect.iscoroutine(found):
+        found.close()  # or Python warns that it was never awaited
+        todo = " Make the app in a function without `async`."
+    raise UserError(f"{target} must {must} a Tenure, got {type(found).__name__}.{todo}")
+
+
+def _attribute(module: ModuleType, path: str) -> Any:
+    """Return the attribute of the module at this path, which may have dots."""
+    found: Any = module
+    for word in path.split("."):
+        with blaming(f"{module.__name__}:{path} could not be read."):
+            try:
+                found = getattr(found, word)
+            except AttributeError as error:
+                if error.obj is not found or error.name != word:  # the code of a property raised this
+                    raise
+                near = _apps_in(module) or did_you_mean(word, dir(found))
+                raise UserError(f"The module {module.__name__!r} has no {path!r}.{near}") from None
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    with blaming(f"The module {name!r} could not be imported."):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise UserError(_not_found(name, error.name, here)) from None
+            raise
+
+
+@contextmanager
+def blaming(failed: str) -> Iterator[None]:
+    """Turn an error of the user's code into a `UserError`. A wrong environment variable is not its fault."""
+    try:
+        yield
+    except (KeyboardInterrupt, UserError):
+        raise
+    # SystemExit too: a module that ends the process at its import would give no reason.
+    except BaseException as error:
+        if isinstance(error, NotConfigured) and error.variable is not None:
+            raise UserError(str(error)) from None
+        raise UserError(f"{failed} {_raised(error)}") from None
+
+
+def _not_found(name: str, missing: str, here: str) -> str:
+    parent, dot, _ = missing.rpartition(".")
+    modules = pkgutil.iter_modules([str(Path(here, *parent.split(".")))], parent + dot)
+    near = did_you_mean(missing, [module.name for module in modules])
+    todo = " Run the command where the module is, or install its package into this environment."
+    return f"There is no module {missing!r} (looked in {here} and where Python finds packages).{near or todo}"
+
+
+def _apps_in(module: ModuleType) -> str:
+    names = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Tenure)]
+    more = ", ..." if len(names) > _MAX_NAMES else "."
+    return f" It has: {', '.join(names[:_MAX_NAMES])}{more}" if names else ""
+
+
+def _raised(error: BaseException) -> str:
+    """Return the error and its place, without the source lines: they may contain a password."""
+    if isinstance(error, SyntaxError):
+        text, places = str(error.msg), [f"{error.filename}:{error.lineno}"]
+    else:
+        try:
+            text = str(error)[:_MAX_MESSAGE]
+        except Exception:
+            text = "(its text cannot be shown)"
+        # From the user's module on: without this file and the import machinery.
+        places = [
+            f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename != __file__ and "importlib" not in frame.f_code.co_filename
+        ]
+    where = "".join(f"\n  {place}" for place in places[-_MAX_FRAMES:])
+    return f"It raised:\n  {type(error).__name__}: {text}\nat:{where}"

@@ -1,0 +1,154 @@
+"""Where the log of a command goes, and how it looks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import select
+import sys
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any, Final, TextIO
+
+import click
+
+from tenure.core.log_events import LOG_EVENTS, OUTCOMES
+from tenure.core.logfmt import PARTS, line
+from tenure.core.names import LOG_ERRORS, LOG_FORMATS
+from tenure.runtime.log import JOBS, log_event
+from tenure.runtime.observe.format import HumanFormatter, formatter
+from tenure.settings import Settings
+
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_COLOURS: Final = {logging.DEBUG: _DIM, logging.INFO: "\x1b[32m", logging.WARNING: "\x1b[33m"} | dict.fromkeys(
+    (logging.ERROR, logging.CRITICAL), "\x1b[31m"
+)
+LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_END_S: Final = 2
+"""How long the last lines of a log may take to be written."""
+
+STALL_MS: Final = 1_000
+"""How long a line waits for stderr, once, before lines are dropped."""
+
+
+class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to stderr. Drops lines while stderr accepts none: a pipe that no program reads must not stop a worker."""
+
+    def __init__(self, descriptor: int = 2, stall_ms: int = STALL_MS) -> None:
+        super().__init__(sys.stderr)
+        self._stall_ms = stall_ms
+        self._dropped = 0
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._poll.poll(0 if self._dropped else self._stall_ms):
+            self._dropped += 1
+            return
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            log_event("log_restored", dropped=dropped)
+        super().emit(record)
+
+
+def set_up_logging(level: str, form: str | None = None, jobs: bool | None = None) -> None:
+    """Log on stderr from this level on. `form`: `human` or `json`; None: as TENURE_LOG_FORMAT says.
+
+    `jobs`: also each start and each good end of a job; None: on a terminal, and at debug. Raises `NotConfigured` for
+    another value of the variable.
+    """
+    handler = StderrHandler()
+    form = form or Settings.load().log_format
+    handler.setFormatter(TerminalFormatter() if form == "human" and draws_colours(sys.stderr) else formatter(form))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    if jobs or (jobs is None and (level == "debug" or sys.stderr.isatty())):
+        JOBS.setLevel(logging.INFO)
+
+
+def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a worker's log to a command, which is called with the log set up."""
+
+    @click.option(
+        "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log on stderr."
+    )
+    @click.option(
+        "--log-format", type=click.Choice(LOG_FORMATS), help="How to log it. [default: TENURE_LOG_FORMAT, or human]"
+    )
+    @click.option(
+        "--log-jobs/--no-log-jobs", default=None,
+        help="Log the start and the end of each job. [default: on a terminal, and at debug]",
+    )  # fmt: skip
+    @click.option(
+        "--log-errors", type=click.Choice(LOG_ERRORS),
+        help="How much of a job's error to log; less where errors hold data. [default: TENURE_LOG_ERRORS, or "
+        "traceback]",
+    )  # fmt: skip
+    @wraps(command)
+    def logging_command(
+        *args: Any,
+        log_level: str,
+        log_format: str | None,
+        log_jobs: bool | None,
+        log_errors: str | None,
+        **options: Any,
+    ) -> None:
+        set_up_logging(log_level, log_format, log_jobs)
+        # A keeper process logs in the same form.
+        os.environ.update({"TENURE_LOG_FORMAT": log_format} if log_format else {})
+        os.environ.update({"TENURE_LOG_ERRORS": log_errors} if log_errors else {})
+        command(*args, **options)
+
+    return logging_command
+
+
+def log_in_thread() -> Callable[[], bool]:
+    """Write the log in a thread of its own from now on: stderr may be slow, and heartbeats must not wait for it.
+
+    The function that it returns ends the thread. It returns False if stderr has accepted nothing for `LOG_END_S`: then
+    the end of the interpreter would wait for stderr, too.
+    """
+    root = logging.getLogger()
+    handlers, lines = root.handlers, queue.SimpleQueue[logging.LogRecord]()
+    writer = QueueListener(lines, *handlers)
+    root.handlers = [_Unformatted(lines)]
+    writer.start()
+
+    def end() -> bool:
+        ending = threading.Thread(target=writer.stop, daemon=True)
+        ending.start()
+        ending.join(LOG_END_S)
+        root.handlers = handlers
+        return not ending.is_alive()
+
+    return end
+
+
+def draws_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that draws colours, and its user has not set NO_COLOR (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class TerminalFormatter(HumanFormatter):
+    """The time of day, the level and the name of the event in colour, and the message of an event as a sentence."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
+        parts = getattr(record, PARTS, None)
+        text = record.getMessage()
+        if parts is not None and parts[0] not in OUTCOMES:
+            text = f"{line(*parts)} {_DIM}{LOG_EVENTS[parts[0]].message}{_PLAIN}"
+        name, space, rest = text.partition(" ")
+        colour = _COLOURS.get(record.levelno, "")
+        text = f"{_DIM}{at}{_PLAIN} {colour}{record.levelname:<7}{_PLAIN} {_BOLD}{name}{_PLAIN}{space}{rest}"
+        if record.exc_info:
+            text += f"\n{self.formatException(record.exc_info)}"
+        return text
+
+
+class _Unformatted(QueueHandler):
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        return record  # the formatters need the fields of an event

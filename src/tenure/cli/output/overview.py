@@ -1,0 +1,207 @@
+"""Queues, their settings and workers, as tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from tenure.app.app import Tenure
+from tenure.cli.output.tables import Table
+from tenure.cli.output.text import ago, took
+from tenure.core import limits
+from tenure.core.errors import RedisError, Unreachable, is_silent
+from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.latency import Latency, Percentiles, latency_of
+from tenure.core.shape import LaneFailure
+
+QUEUES_SHOWN: Final = 1_000
+"""Queues that `tenure info` shows."""
+
+SILENT_MS: Final = 15_000
+"""A worker that was last seen longer ago than this is shown as silent."""
+
+_SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "reserved", "newer_layout")
+"""The fields of a queue that are shown when they have a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Queues and workers at one moment.
+
+    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show, or whose node of a
+    cluster is lost.
+    """
+
+    queues: tuple[QueueView, ...]
+    workers: tuple[WorkerView, ...]
+    left_out: int = 0
+    refused: Mapping[str, RedisError] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        refused = [{"queue": name, "error": str(error)} for name, error in self.refused.items()]
+        return {"queues": self.queues, "latency": self.latency, **workers_json(self.workers), "refused": refused}
+
+    @property
+    def latency(self) -> dict[str, Latency]:
+        """How long jobs lately waited and ran, of each queue of the workers."""
+        times = [pair for worker in self.workers for pair in worker.times.items()]
+        found = {view.name: latency_of(one for name, one in times if name == view.name) for view in self.queues}
+        return {name: latency for name, latency in found.items() if latency.run is not None}
+
+    def troubles(self) -> list[str]:
+        """Return what is not shown, and why: queues with the same reason, as those of a lost node, in one text."""
+        by_reason: dict[str, list[str]] = {}
+        for name, error in self.refused.items():
+            by_reason.setdefault(str(error), []).append(repr(name))
+        refused = [
+            f"Queue{'s' * (len(names) > 1)} {', '.join(names)} cannot be shown. {why}"
+            for why, names in by_reason.items()
+        ]
+        return refused + [
+            f"Queue {view.name!r} is shown without these partitions, whose nodes cannot be reached: "
+            f"{', '.join(map(str, view.unreachable))}."
+            for view in self.queues
+            if view.unreachable
+        ]
+
+    def tables(self) -> list[Table]:
+        now_ms = time.time() * limits.SECOND
+        return [
+            queue_table(self.queues, now_ms, self.refused),
+            *latency_tables(self.latency),
+            worker_table(self.workers, now_ms),
+        ]
+
+
+def look(app: Tenure, queue: str | None) -> Overview:
+    """Read all queues and workers, or one queue and the workers that serve it."""
+    workers = sorted(app.inspect.workers(), key=lambda view: view.id)
+    if queue is not None:
+        workers = [one for one in workers if queue in one.queues]
+    names = sorted(app.inspect.queues()) if queue is None else [queue]
+    queues: list[QueueView] = []
+    refused: dict[str, RedisError] = {}
+    for name in names[:QUEUES_SHOWN]:
+        try:
+            queues.append(app.inspect.queue(name))
+        except RedisError as error:
+            if is_silent(error):
+                raise
+            # As when another program has a key of this queue: show the others
+            refused[name] = error
+    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused)
+
+
+def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
+    """The workers, without the counts that `latency` is made of."""
+    return {"workers": [{key: value for key, value in asdict(one).items() if key != "times"} for one in workers]}
+
+
+def queue_table(queues: Sequence[QueueView], now_ms: float, refused: Mapping[str, RedisError] | None = None) -> Table:
+    """Count the jobs of each queue by state, with the age of the one that is next, and notes on what is unusual.
+
+    `refused`: the queues that cannot be shown.
+    """
+    states = [state.value for state in State]
+    rows = tuple(
+        {
+            "queue": view.name,
+            **{state: str(view.counts.get(State(state), 0)) for state in states},
+            "oldest": "" if view.oldest_ms is None else ago(now_ms - view.oldest_ms),
+            "notes": _notes(view),
+        }
+        for view in queues
+    )
+    unknown = dict.fromkeys(states, "?") | {"oldest": ""}
+    rows += tuple(
+        {"queue": name, **unknown, "notes": "unreachable" if isinstance(error, Unreachable) else "refused"}
+        for name, error in (refused or {}).items()
+    )
+    table = Table("Queues", rows, [*states, "oldest"], "No queues: nothing was enqueued lately.", lists=["notes"])
+    # `ready` stays, so that an empty queue shows that it is empty.
+    spare = tuple(name for name in table.only("0") if name != State.READY.value)
+    return replace(table, spare=(spare,)).without_empty("notes", "oldest")
+
+
+def latency_tables(latency: Mapping[str, Latency]) -> list[Table]:
+    """How long jobs waited and ran, or no table."""
+    rows = tuple(
+        {"queue": name, **_shares("wait", one.wait), **_shares("run", one.run)} for name, one in latency.items()
+    )
+    right = [name for row in rows[:1] for name in row if name != "queue"]
+    spare = (("wait_p99", "run_p99"), ("wait_jobs", "run_jobs"))
+    return [Table("Last five to ten minutes", rows, right, spare=spare)] if rows else []
+
+
+def _shares(what: str, one: Percentiles | None) -> dict[str, str]:
+    if one is None:
+        return dict.fromkeys((f"{what}_jobs", f"{what}_p50", f"{what}_p95", f"{what}_p99"), "")
+    texts = {f"p{n}": took(seconds) for n, seconds in ((50, one.p50), (95, one.p95), (99, one.p99))}
+    return {f"{what}_{name}": text for name, text in {"jobs": f"{one.count:,}", **texts}.items()}
+
+
+def settings_table(view: QueueView, *, with_lanes: bool = False) -> Table:
+    """Show the settings of one queue; `with_lanes`: also its parked and blocked lanes."""
+    settings = view.settings
+    row = {
+        "paused": "yes" if settings.paused else "no",
+        "max_length": str(settings.max_length or "none"),
+        "lane_failure": settings.lane_failure.value,
+    }
+    if change := view.repartition:
+        row["partitions"] = f"{change.before}->{change.number}"
+        row |= {} if change.left is None else {"to_move": f"{change.left:,}"}
+    elif view.partitions > 1:
+        row["partitions"] = str(view.partitions)
+    if view.unreachable:
+        row["unreachable"] = ",".join(map(str, view.unreachable))
+    if with_lanes:
+        row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
+        if view.suspects:
+            row |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
+        if view.limited:
+            row["limited"] = str(view.limited)
+        if view.newer_layout:
+            row["newer_layout"] = str(view.newer_layout)
+    return Table("Settings", (row,), {"max_length", "partitions", "to_move", *_SHARED} - {"reserved"})
+
+
+def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
+    """Show workers. `held` is counted in Redis now; with prefetched jobs it may exceed `slots`."""
+    rows = tuple(
+        {
+            "worker": view.id,
+            "host": view.host,
+            "pid": str(view.pid),
+            "held": str(view.active),
+            "slots": str(view.concurrency),
+            "announced": f"{ago(now_ms - view.seen_ms)} ago",
+            "up": ago(now_ms - view.started_ms),
+            "queues": ",".join(view.queues),
+            "state": _state(view, now_ms),
+        }
+        for view in workers
+    )
+    # The name of a worker begins with its host and its pid.
+    spare = (("host", "pid"), ("up",), ("announced",))
+    right = ("pid", "held", "slots", "announced", "up")
+    return Table("Workers", rows, right, "No workers.", spare, ["queues"]).without_empty("state")
+
+
+def _state(view: WorkerView, now_ms: float) -> str:
+    words = {"quiet": view.quiet, "alone": view.alone, "silent": now_ms - view.seen_ms > SILENT_MS}
+    return ",".join(word for word, is_so in words.items() if is_so)
+
+
+def _notes(view: QueueView) -> str:
+    """Format the notes without spaces: one word in a pipe."""
+    settings = view.settings
+    values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
+    if view.partitions > 1:
+        values["partitions"] = view.partitions
+    values["unreachable"] = "+".join(map(str, view.unreachable))
+    if settings.lane_failure is not LaneFailure.SKIP:
+        values["lane_failure"] = settings.lane_failure
+    return ",".join([*["paused"] * settings.paused, *(f"{name}={value}" for name, value in values.items() if value)])

@@ -1,0 +1,160 @@
+"""What commands share: the options for URL, namespace, protocol and app, the connection, unknown names."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from tenure.app.app import Tenure
+from tenure.cli.errors import UserError, did_you_mean, note
+from tenure.cli.loader import load
+from tenure.cli.output.text import dump
+from tenure.client.connections import Connections
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.errors import JobNotFound, RedisError, is_silent
+from tenure.core.job import JobView
+from tenure.protocols.registry import DEFAULT, choices, entry_of
+from tenure.redis.url import Target
+from tenure.settings import Settings
+
+QUEUES_LOOKED: Final = 1_000
+"""Queues in which a job without a queue is searched."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SETTINGS: Final = ("url", "namespace", "protocol")
+_OPTIONS: Final = (
+    click.option("as_json", "--json", is_flag=True, help="Print JSON, for programs."),
+    click.option(
+        "--protocol",
+        metavar="NAME",
+        help=f"The wire format: {choices()}. [default: TENURE_PROTOCOL, then {DEFAULT}]",
+    ),
+    click.option("--namespace", help="The namespace of the app. [default: TENURE_NAMESPACE, then tenure]"),
+    click.option("--url", help="The URL of Redis. [default: TENURE_URL, then REDIS_URL, then localhost]"),
+)
+_APP: Final = click.option(
+    "--app", metavar="MODULE:APP", help="An app that sets all of these; its tasks check payloads."
+)
+
+
+def reaching(
+    *, by_argument: bool = False, any_namespace: bool = False, check: Callable[..., None] = lambda **given: None
+) -> Callable[[F], F]:
+    """Add the options of all commands that need Redis. The command gets `app` and `as_json`.
+
+    `app`: the app of `--app`, or one without tasks. `by_argument`: the command has an argument `app` instead of the
+    option; for this app it may create an embedded Redis. `any_namespace`: accept `--namespace` also for a protocol
+    without namespaces. `check` gets the command line, and raises errors of it before the app is loaded.
+    """
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def run(*args: Any, app: str | None, **others: Any) -> Any:
+            check(app=app, **others)
+            given = {name: value for name in _SETTINGS if (value := others.pop(name)) is not None}
+            with _app_of(app, given) as opened:
+                if "namespace" in given and not any_namespace and not entry_of(opened.engine).has_namespace:
+                    raise UserError(
+                        f"--namespace needs the {DEFAULT} protocol, got {opened.engine.name}, whose prefix names the "
+                        "keys."
+                    )
+                if app is None or not by_argument:
+                    _refuse_new_redis(opened.settings.url)
+                return command(*args, app=opened, **others)
+
+        wrapped: Any = run
+        for option in _OPTIONS if by_argument else (*_OPTIONS, _APP):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _app_of(target: str | None, given: dict[str, Any]) -> Tenure:
+    """Return an app with these settings. Raises `UserError`, also if the named app has others."""
+    # A user waits for the command, so it gives up sooner than a program.
+    soon = limits.START_PATIENCE_MS / limits.SECOND
+    if target is None:
+        # And of many queues on a lost node of a cluster it waits for the first only.
+        runner = Connections(Settings.load(patience=soon, **given), limits.START_PATIENCE_MS)
+        return Tenure(patience=soon, runner=runner, **given)
+    if "url" in given:
+        Target.parse(given["url"])  # so that an error does not blame the environment or the app
+    os.environ.update({f"TENURE_{name.upper()}": value for name, value in given.items()})
+    os.environ.setdefault("TENURE_PATIENCE", f"{soon:g}")
+    app = load(target)
+    for name, value in given.items():
+        if getattr(app.settings, name) != value:
+            raise UserError(f"{target} sets another value than --{name}. Leave out one of the two.")
+    return app
+
+
+def without(app: Tenure, feature: Feature) -> bool:
+    """Return whether the protocol in use lacks this feature."""
+    return feature not in app.engine.features
+
+
+def known_job(app: Tenure, queue: str, job_id: str, document: dict[str, Any] | None = None) -> JobView:
+    """Return an existing job. Raises `JobNotFound`, after a note if the queue is unknown.
+
+    `document`: what is printed as JSON then.
+    """
+    view = app.inspect.job(queue, job_id)
+    if view is None:
+        if document is not None:
+            click.echo(dump(document))
+        note_unknown(app, queue)
+        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
+    return view
+
+
+def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None) -> str:
+    """Return the queue that has a record of this job. Raises `JobNotFound`, and `UserError` if several have one.
+
+    `document`: what is printed as JSON if there is no such job.
+    """
+    found: list[str] = []
+    for queue in sorted(app.inspect.queues())[:QUEUES_LOOKED]:
+        try:
+            if app.inspect.job(queue, job_id) is not None:
+                found.append(queue)
+        except RedisError as error:
+            if is_silent(error):
+                raise
+            # As when another program has a key of this queue
+            note(f"Queue {queue!r} was left out: {error}")
+    if len(found) > 1:
+        raise UserError(f"Job {job_id!r} is in the queues {', '.join(map(repr, found))}. Name one before the job.")
+    if not found:
+        if document is not None:
+            click.echo(dump(document))
+        raise JobNotFound(f"There is no job {job_id!r} in any queue, or its record has expired.")
+    return found[0]
+
+
+def note_unknown(app: Tenure, queue: str) -> None:
+    """Note on stderr that a queue is unknown: its name may be mistyped. No error, because it may be new."""
+    known = app.inspect.queues()
+    if queue not in known and not any(app.inspect.queue(queue).counts.values()):
+        note(
+            f"Queue {queue!r} is unknown: no job was enqueued to it lately, and no worker serves it."
+            f"{did_you_mean(queue, known)}"
+        )
+
+
+def _refuse_new_redis(url: str) -> None:
+    """Refuse to create an embedded Redis for a command that only reads."""
+    target = Target.parse(url)
+    if target.scheme == "embedded" and (
+        not target.path or not os.path.isdir(target.path) or not os.listdir(target.path)
+    ):
+        where = repr(target.path) if target.path else "a URL without a path"
+        raise UserError(
+            f"There is no embedded Redis in {where}, so there are no queues. Use the path of the producers and "
+            "workers, as in embedded:./tenure-data."
+        )

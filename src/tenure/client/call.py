@@ -1,0 +1,46 @@
+"""A call of a task before its enqueue, and the arguments in a payload."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from tenure.client.options import Options
+from tenure.core.codec import decode_json
+from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
+from tenure.core.task import Arguments
+
+R = TypeVar("R")
+
+
+class TaskCall(Struct, Generic[R], frozen=True, gc=False):
+    """One call of a task, made by `Task.call` and not yet enqueued. Its arguments are checked and encoded."""
+
+    task: str
+    payload: bytes
+    options: Options
+
+    def __repr__(self) -> str:
+        return f"TaskCall(task={self.task!r}, options={self.options!r})"
+
+    def payload_for(self, task: str) -> bytes:
+        """Return the arguments as the new payload of an existing job. Raises `InvalidArgument`."""
+        if self.task != task:
+            raise invalid("payload", f"a call of the job's task {task}", f"a call of {self.task}")
+        if self.options != Options():
+            raise InvalidArgument("payload must be a call without options (`using`): the job keeps its own.")
+        return self.payload
+
+
+def as_arguments(payload: bytes) -> Arguments:
+    """Decode the arguments of a task that is not registered here, as plain data. Raises `PayloadInvalid`."""
+    expected = "The job of a task needs JSON: [[positional...], {named...}]."
+    try:
+        content = decode_json(payload)
+    except PayloadInvalid as error:
+        raise PayloadInvalid(f"The payload does not fit. {error} {expected}") from None
+    match content:
+        case [list() as args, dict() as kwargs]:
+            return tuple(args), kwargs
+    raise PayloadInvalid(f"The payload does not fit. {expected}")

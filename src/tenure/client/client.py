@@ -1,0 +1,365 @@
+"""What tasks, queues, handles and the inspector share: settings, engine and driver."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import warnings
+from binascii import b2a_base64
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+from tenure.client.large import LargePayloads
+from tenure.client.limit import filled, rules_of_job
+from tenure.client.outgoing import EnqueueMiddleware, after_middleware
+from tenure.client.unique import keyed
+from tenure.core import limits, names
+from tenure.core.codec import decode_json
+from tenure.core.conversion import BUILT_IN, Conversion
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
+from tenure.core.job import Enqueued, NewJob
+from tenure.core.shape import PLAIN, Shape, UniqueRule
+from tenure.core.steps import Steps
+from tenure.core.unsupported import unsupported
+
+if TYPE_CHECKING:
+    from tenure.client.batches import EnqueueBatches
+    from tenure.client.connections import Runner
+    from tenure.client.limit import Limit
+    from tenure.client.options import Options
+    from tenure.core.engine import FullEngine
+    from tenure.core.stores import PayloadStore
+    from tenure.settings import Settings
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+_NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
+_ID_LENGTH: Final = 14
+_PAIRS_DRAWN: Final = 32
+
+
+def a_loop_runs() -> bool:
+    """Whether an event loop runs in this thread. Does not load asyncio: blocking programs do without."""
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
+
+
+def new_id() -> str:
+    """Draw a job id of 14 letters and digits: 83 random bits. For one more, Redis would need eight bytes more a job."""
+    # Only letters and digits: a double click selects the whole id, and no command takes it for an option.
+    return b2a_base64(os.urandom(11), newline=False)[:_ID_LENGTH].translate(_NO_SIGNS).decode()
+
+
+def new_ids() -> Iterator[str]:
+    """Draw ids for the jobs of one call, many at a time. Not for longer: a forked process would draw the same ids."""
+    while True:
+        # 21 bytes make two ids.
+        text = b2a_base64(os.urandom(21 * _PAIRS_DRAWN), newline=False).translate(_NO_SIGNS).decode()
+        for start in range(0, len(text), _ID_LENGTH):
+            yield text[start : start + _ID_LENGTH]
+
+
+class Client:
+    """Runs the steps of the engine, and builds jobs that the engine supports."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: FullEngine,
+        runner: Runner,
+        middleware: Sequence[EnqueueMiddleware] = (),
+        conversion: Conversion = BUILT_IN,
+        large: PayloadStore | None = None,
+    ) -> None:
+        self._checked: tuple[Options, bool, bool] | None = None
+        """The options of the previous job, whether it had a task, and whether its shape is plain."""
+        self.use(settings, engine, runner)
+        self._middleware = middleware
+        self.conversion = conversion
+        self.large = LargePayloads(large)
+        self.queue_limits: dict[str, tuple[Limit, ...]] = {}
+
+    def use(self, settings: Settings, engine: FullEngine, runner: Runner) -> None:
+        """Use this Redis and engine from now on. Tests replace them for a while."""
+        self.settings = settings
+        self.engine = engine
+        self.runner = runner
+        self.run, self.arun = runner.run, runner.arun
+        self._checked = None  # for another engine
+
+    @cached_property
+    def batches(self) -> EnqueueBatches:
+        """Brings jobs of several tasks of an event loop to Redis together."""
+        # Imported here, so that blocking programs do not load asyncio.
+        from tenure.client.batches import EnqueueBatches
+
+        return EnqueueBatches(lambda jobs: self.arun(_added(self.engine, jobs)))
+
+    def replicas(self, asked: int | None) -> int:
+        """Return how many replicas must have a job: the option, or else the app's setting."""
+        return self.settings.durable if asked is None else asked
+
+    def blocks_loop(self, name: str, *, waits: bool = False) -> None:
+        """A blocking method is called on a running event loop: warn, or raise `SyncOnLoop`, by the setting.
+
+        `waits`: it may wait for long, so that a warning is not enough.
+        """
+        policy = self.settings.sync_on_loop
+        if policy == "allow":
+            return
+        text = f"{name}() blocks the running event loop and everything on it. Use `await ....a{name}(...)`."
+        if waits or policy == "error":
+            raise SyncOnLoop(f"{text} Or allow it with Tenure(sync_on_loop='allow').")
+        warnings.warn(text, SyncOnLoopWarning, stacklevel=3)
+
+    def require(self, feature: Feature) -> None:
+        """Refuse what the protocol does not support: raise `UnsupportedFeature`."""
+        if feature not in self.engine.features:
+            raise unsupported(self.engine.name, feature)
+
+    def job(
+        self,
+        queue: str,
+        payload: bytes,
+        options: Options,
+        *,
+        task: str | None = None,
+        timeout_ms: int | None = None,
+        arguments: Callable[[bytes], bytes] = bytes,
+    ) -> NewJob:
+        """Build a job to enqueue. `timeout_ms`: the task's or handler's, for options without a timeout.
+
+        `arguments` returns a payload's canonical bytes: the same however the call was written. Sends nothing.
+        Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`, and
+        what enqueue middleware raises.
+        """
+        job = self._built(queue, payload, options, task, timeout_ms, arguments)
+        if len(payload) > self.settings.payload_limit:
+            self.large.check(self.engine, job, self.settings.payload_limit)
+            self.require(Feature.HEADERS)
+        if self._middleware:
+            job = after_middleware(self._middleware, job)
+            if job.headers:
+                self.require(Feature.HEADERS)
+        return job
+
+    def builder(
+        self,
+        queue: str,
+        options: Options,
+        *,
+        task: str | None = None,
+        timeout_ms: int | None = None,
+        arguments: Callable[[bytes], bytes] = bytes,
+    ) -> Callable[[bytes], NewJob]:
+        """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
+
+        Most jobs of such a call differ only in id and payload: they are made like the first one.
+        """
+        first: NewJob | None = None
+        ids = new_ids()
+        most = -1 if self._middleware or options.id is not None else self.settings.payload_limit
+
+        def build(payload: bytes) -> NewJob:
+            nonlocal first
+            if first is None or len(payload) > most:
+                job = self.job(queue, payload, options, task=task, timeout_ms=timeout_ms, arguments=arguments)
+                first = job if job.shape is PLAIN and len(payload) <= most else None
+                return job
+            return NewJob(
+                first.queue,
+                next(ids),
+                payload,
+                first.task,
+                first.delay_ms,
+                first.run_at_ms,
+                first.timeout_ms,
+                first.retries,
+                headers=first.headers,
+            )
+
+        return build
+
+    def template(
+        self,
+        queue: str,
+        payload: bytes,
+        options: Options,
+        *,
+        task: str | None = None,
+        timeout_ms: int | None = None,
+        arguments: Callable[[bytes], bytes] = bytes,
+    ) -> NewJob:
+        """Build the job of a schedule: enqueue middleware does not see it, and a store cannot take its payload.
+
+        Otherwise like `job`.
+        """
+        if len(payload) > self.settings.payload_limit:
+            raise PayloadTooLarge(len(payload), self.settings.payload_limit)
+        return self._built(queue, payload, options, task, timeout_ms, arguments)
+
+    def _built(
+        self,
+        queue: str,
+        payload: bytes,
+        options: Options,
+        task: str | None,
+        timeout_ms: int | None,
+        arguments: Callable[[bytes], bytes],
+    ) -> NewJob:
+        has_task = task is not None
+        checked = self._checked  # most jobs have the same options as the previous job
+        if checked is None or checked[0] is not options or checked[1] is not has_task:
+            checked = self._checked = options, has_task, self._check(options, has_task)
+        if options.timeout_ms is not None:
+            timeout_ms = options.timeout_ms
+        elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
+            timeout_ms = None
+        queue, shape, wait_ms = options.queue or queue, PLAIN, 0
+        if not checked[2] or self.queue_limits:
+            rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
+            shape = self._shape(options, rule, queue, lambda: decode_json(arguments(payload)) if has_task else {})
+            wait_ms = 0 if rule is None else rule.wait_ms
+        return NewJob(
+            queue,
+            options.id or new_id(),
+            payload,
+            task,
+            options.delay_ms or wait_ms,
+            options.run_at_ms,
+            timeout_ms,
+            options.retries,
+            options.id is not None,
+            shape,
+            options.headers or None,
+        )
+
+    def _check(self, options: Options, has_task: bool) -> bool:
+        """Refuse options that contradict each other or that the protocol lacks. Return whether the shape is plain."""
+        options.check()
+        if has_task:
+            self.require(Feature.TASKS)
+        self._require_all(options)
+        return not (
+            options.unique or options.lane or options.priority or options.persistent or options.limits or options.share
+        )
+
+    def _shape(
+        self, options: Options, rule: UniqueRule | None, queue: str, named: Callable[[], Mapping[str, Any]]
+    ) -> Shape:
+        share, found = options.share, options.limits or ()
+        if self.queue_limits:
+            found = (*found, *self.queue_limits.get(queue, ()))
+        if found and options.priority:
+            raise InvalidArgument(
+                f"Queue {queue!r} has limits: its jobs start in the order of their enqueue, not by priority."
+            )
+        if rule is None and not (options.lane or options.priority or options.persistent or found or share):
+            return PLAIN
+        has_fields = any("{" in name for name in (share or "", *(one.name for one in found)))
+        arguments = named() if has_fields else {}
+        return Shape(
+            lane=options.lane or None,
+            lane_limit=options.lane_limit or 1,
+            priority=options.priority or 0,
+            unique=rule,
+            persistent=bool(options.persistent),
+            limits=rules_of_job(found, arguments) if found else (),
+            share=filled(share, arguments, "share") if share else None,
+        )
+
+    def _require_all(self, options: Options) -> None:
+        if options.delayed:
+            self.require(Feature.DELAY)
+        if options.id is not None:
+            self.require(Feature.OWN_ID)
+        if options.retries is not None:
+            self.require(Feature.RETRIES)
+        if options.timeout_ms is not None:
+            self.require(Feature.TIMEOUT)
+        if options.headers:
+            self.require(Feature.HEADERS)
+        if options.lane:
+            self.require(Feature.LANES)
+        if options.priority:
+            self.require(Feature.PRIORITIES)
+        if options.unique:
+            self.require(Feature.UNIQUE)
+            if not options.unique.is_plain:
+                self.require(Feature.UNIQUE_KEYS)
+            if options.unique.wait_ms:
+                self.require(Feature.DELAY)
+        if options.persistent:
+            self.require(Feature.PERSISTENT)
+        self.require_limits(options)
+
+    def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:
+        """Set the limits of all jobs that are enqueued to a queue."""
+        if found:
+            self.require(Feature.LIMITS)
+        for one in found:
+            self.engine.note_limit(one.name, queue)
+        self.queue_limits[queue] = found
+
+    def require_limits(self, options: Options) -> None:
+        """Refuse limits and shares where they are defined, if the protocol lacks them."""
+        if options.limits:
+            self.require(Feature.LIMITS)
+        if options.share:
+            self.require(Feature.SHARES)
+
+
+def _added(engine: FullEngine, jobs: list[NewJob]) -> Steps[list[Enqueued] | list[None]]:
+    """Enqueue a batch of one queue. None for each: its queue has partitions, so that one call cannot add them all."""
+    if Feature.PARTITIONS in engine.features and (yield from engine.partitions(jobs[0].queue)) > 1:
+        return [None] * len(jobs)
+    return (yield from engine.enqueue(jobs))
+
+
+def blocking(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], T]:
+    """Turn a method that returns steps into one that runs them with `self._client` and returns their answer.
+
+    So a method and its async version are written once. The signature names the answer: `Steps[bool]` becomes `bool`.
+    """
+
+    name = steps.__name__
+
+    @wraps(steps)
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        client: Client = self._client
+        if a_loop_runs():
+            client.blocks_loop(name)
+        return client.run(steps(self, *args, **kwargs))
+
+    signature = inspect.signature(steps)
+    returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    method.__annotations__ = {**steps.__annotations__, "return": returned}
+    return method
+
+
+def asynchronous(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Make the async version of a `blocking` method."""
+    steps: Any = inspect.unwrap(method)
+
+    @wraps(method)
+    async def amethod(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: T = await self._client.arun(steps(self, *args, **kwargs))
+        return answer
+
+    owner, _, name = method.__qualname__.rpartition(".")
+    amethod.__name__, amethod.__qualname__ = f"a{name}", f"{owner}.a{name}"
+    amethod.__doc__ = f"Async version of `{name}`."
+    return amethod
+
+
+def seconds_or_none(timeout: object, field: str = "timeout") -> float | None:
+    """Return a timeout in seconds; None: no limit. Raises `InvalidArgument` for a negative number."""
+    if timeout is None:
+        return None
+    return names.duration_ms(timeout, field, least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND

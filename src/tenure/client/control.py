@@ -1,0 +1,239 @@
+"""Commands for queues, jobs and workers (`app.control`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from tenure.client.call import TaskCall, as_arguments
+from tenure.client.client import asynchronous, blocking
+from tenure.client.inspect import state_of
+from tenure.core import limits, names
+from tenure.core.codec import encode_raw
+from tenure.core.engine import Feature
+from tenure.core.errors import InvalidArgument, PayloadTooLarge, invalid
+from tenure.core.job import State
+from tenure.core.partitions import MAX_PARTITIONS
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
+from tenure.core.steps import Steps
+from tenure.core.stores import key_of
+from tenure.core.task import TaskSpec
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client
+
+
+class RegisteredTask(Protocol):
+    """A task of the app."""
+
+    @property
+    def spec(self) -> TaskSpec: ...
+
+
+class Control:
+    """Changes queues, jobs and workers. Every method has an async version with an `a` before its name.
+
+    app.control.retry("images", job.id)
+    """
+
+    def __init__(self, client: Client, tasks: Mapping[str, RegisteredTask]) -> None:
+        self._client = client
+        self._tasks = tasks
+
+    @blocking
+    def retry(self, queue: str, id: str, *, payload: object = None) -> Steps[bool]:
+        """Retry a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
+
+            app.control.retry("images", job.id)
+            app.control.retry("images", job.id, payload=thumbnail.call("dog.png"))
+            app.control.retry("emails", job.id, payload=b"...")
+
+        `payload`: the job's new payload; None keeps the old one. For the job of a task, pass a call of that task, or
+        its JSON, `[[positional...], {named...}]`, which the task checks if this app has it. For a raw job, pass what
+        `Queue.enqueue` takes. Returns False if there is no such job, it is in another state, or another job has its
+        unique key. Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
+        """
+        queue, id = names.queue_name(queue), names.known_id(id)
+        if payload is None:
+            return (yield from self._client.engine.retry(queue, id))
+        view = yield from self._client.engine.job(queue, id)
+        if view is None:
+            return False
+        if key_of(view.headers) is not None:
+            raise InvalidArgument(f"The payload of job {id!r} is in a store and cannot be replaced. Retry it as it is.")
+        data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
+        if len(data) > self._client.settings.payload_limit:
+            raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
+        return (yield from self._client.engine.retry(queue, id, data))
+
+    aretry = asynchronous(retry)
+
+    @blocking
+    def discard(self, queue: str, id: str) -> Steps[bool]:
+        """Remove a job that is not active, with all its records. Returns False if there is no such job.
+
+        app.control.discard("images", job.id)
+        """
+        return self._client.engine.discard(names.queue_name(queue), names.known_id(id))
+
+    adiscard = asynchronous(discard)
+
+    @blocking
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        """Cancel a waiting job (ready, scheduled, unroutable), or ask the worker of a running job to end it.
+
+            app.control.cancel("images", job.id, reason="typed by mistake")
+
+        Returns "cancelled", "requested" (the handler decides when the job ends; see `JobView.cancelling`), or "nothing"
+        (no such job, or it has ended), which is false in a condition. `reason` is kept with the job, cut to 8 KiB.
+        Raises `InvalidArgument`.
+        """
+        return self._client.engine.cancel(names.queue_name(queue), names.known_id(id), names.reason(reason))
+
+    acancel = asynchronous(cancel)
+
+    @blocking
+    def cancel_lane(self, queue: str, lane: str, reason: str = "") -> Steps[CancelCount]:
+        """Cancel all jobs of a lane that have not ended, including running ones: see `cancel`.
+
+        app.control.cancel_lane("images", "user:42").cancelled
+        """
+        self._client.require(Feature.LANES)
+        return self._client.engine.cancel_all(names.queue_name(queue), names.lane_name(lane), names.reason(reason))
+
+    acancel_lane = asynchronous(cancel_lane)
+
+    @blocking
+    def cancel_all(self, queue: str, reason: str = "") -> Steps[CancelCount]:
+        """Cancel all jobs of a queue that have not ended, including running ones: see `cancel`.
+
+        app.control.cancel_all("images", reason="the shop is closed").requested
+        """
+        return self._client.engine.cancel_all(names.queue_name(queue), None, names.reason(reason))
+
+    acancel_all = asynchronous(cancel_all)
+
+    @blocking
+    def purge(self, queue: str, state: State | str) -> Steps[int]:
+        """Remove all jobs in one state, and return how many. Active jobs cannot be purged.
+
+        app.control.purge("images", State.FAILED)
+        """
+        wanted = state_of(state)
+        if wanted is State.ACTIVE:
+            raise invalid("state", "a state other than 'active'", "'active'", "Workers hold these jobs.")
+        return self._client.engine.purge(names.queue_name(queue), wanted)
+
+    apurge = asynchronous(purge)
+
+    @blocking
+    def pause(self, queue: str) -> Steps[QueueSettings]:
+        """Stop all workers from starting jobs of the queue, until `resume`. Running jobs and enqueues continue.
+
+        app.control.pause("images")
+        """
+        self._client.require(Feature.PAUSE)
+        return self._client.engine.configure(names.queue_name(queue), paused=True)
+
+    apause = asynchronous(pause)
+
+    @blocking
+    def resume(self, queue: str) -> Steps[QueueSettings]:
+        """Resume a paused queue. Does nothing if the queue is not paused.
+
+        app.control.resume("images")
+        """
+        self._client.require(Feature.PAUSE)
+        return self._client.engine.configure(names.queue_name(queue), paused=False)
+
+    aresume = asynchronous(resume)
+
+    @blocking
+    def configure(
+        self,
+        queue: str,
+        *,
+        max_length: int | None = None,
+        lane_failure: LaneFailure | str | None = None,
+        partitions: int | None = None,
+    ) -> Steps[QueueSettings]:
+        """Change settings of a queue, for every worker and client. Returns all its settings; None keeps a setting.
+
+            app.control.configure("images", max_length=100_000, lane_failure="park")
+
+        `max_length`: how many jobs that have not ended the queue holds before `enqueue` raises `QueueFull`; 0: no
+        limit. `lane_failure`: what happens to a lane when one of its jobs fails for good. "skip" (the default)
+        continues, "block" waits until a user retries or discards the job, "park" parks the lane until `resume_lane`.
+        `partitions`: begins to spread the queue over 1 to 256 slots of a cluster; workers complete the change, and
+        `QueueView.repartition` shows it. Raises `InvalidArgument`, also during a change of the partitions, and
+        `UnsupportedFeature`.
+        """
+        policy = None
+        if max_length is not None:
+            self._client.require(Feature.MAX_LENGTH)
+            names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
+        if lane_failure is not None:
+            self._client.require(Feature.LANES)
+            if lane_failure not in tuple(LaneFailure):
+                raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(lane_failure))
+            policy = LaneFailure(lane_failure)
+        if partitions is not None:
+            self._client.require(Feature.PARTITIONS)
+            names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
+            yield from self._client.engine.repartition(names.queue_name(queue), partitions)
+        settings = self._client.engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
+        return (yield from settings)
+
+    aconfigure = asynchronous(configure)
+
+    @blocking
+    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
+        """Park a lane: no job of it starts until `resume_lane`. Returns False if it is parked already.
+
+        app.control.park_lane("images", "user:42")
+        """
+        self._client.require(Feature.LANES)
+        return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
+
+    apark_lane = asynchronous(park_lane)
+
+    @blocking
+    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
+        """Resume a parked lane. Returns False if it is not parked.
+
+        app.control.resume_lane("images", "user:42")
+        """
+        self._client.require(Feature.LANES)
+        return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
+
+    aresume_lane = asynchronous(resume_lane)
+
+    @blocking
+    def quiet(self, worker: str) -> Steps[bool]:
+        """Ask a worker to finish its running jobs and start no others. Returns False if there is no such worker.
+
+        for worker in app.inspect.workers():
+            app.control.quiet(worker.id)
+        """
+        self._client.require(Feature.QUIET)
+        return self._client.engine.quiet(names.known_id(worker, "worker"), True)
+
+    aquiet = asynchronous(quiet)
+
+    @blocking
+    def unquiet(self, worker: str) -> Steps[bool]:
+        """Let a quiet worker start jobs again. Returns False if there is no such worker."""
+        self._client.require(Feature.QUIET)
+        return self._client.engine.quiet(names.known_id(worker, "worker"), False)
+
+    aunquiet = asynchronous(unquiet)
+
+    def _arguments(self, task: str, payload: object) -> bytes:
+        """Check the new payload for a task's job, by the task itself if this app has it."""
+        if isinstance(payload, TaskCall):
+            return payload.payload_for(task)
+        data = encode_raw(payload)
+        known = self._tasks.get(task)
+        check = None if known is None else known.spec.decode
+        (check or as_arguments)(data)
+        return data

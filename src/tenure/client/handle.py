@@ -1,0 +1,236 @@
+"""The handle of an enqueued job: its state, its progress and its result."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
+from tenure.client.unique import public_view
+from tenure.core import limits, names
+from tenure.core.codec import note_of
+from tenure.core.engine import Feature
+from tenure.core.errors import JobFailed, JobNotFound, ResultError, ResultTimeout
+from tenure.core.job import JobView, State
+from tenure.core.shape import CancelAnswer, Conflict
+from tenure.core.signature import Results
+from tenure.core.steps import Steps
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client
+
+RESULT_WAIT_MS: Final = 2_000
+"""A caller that waits for a result checks the job at least this often, even if messages are lost."""
+
+R = TypeVar("R")
+
+
+class JobHandle(Generic[R]):
+    """An enqueued job. `created`: whether the enqueue that returned this handle made the job.
+
+    `conflict`: what that enqueue did because another job had the unique key (None: none had); the handle is then that
+    of the other job. Two handles of the same queue and id are equal.
+
+    job = thumbnail.enqueue("cat.png")
+    job.result(timeout=10)
+    """
+
+    __slots__ = ("_client", "_results", "conflict", "created", "id", "queue")
+
+    def __init__(
+        self,
+        client: Client,
+        queue: str,
+        id: str,
+        created: bool = False,
+        conflict: Conflict | None = None,
+        results: Results | None = None,
+    ) -> None:
+        self.queue = queue
+        self.id = id
+        self.created = created
+        self.conflict = conflict
+        self._client = client
+        self._results = results
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id!r} of queue {self.queue!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobHandle) and (self.queue, self.id) == (other.queue, other.id)
+
+    def __hash__(self) -> int:
+        return hash((self.queue, self.id))
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait until the job has ended, and return its task's result. In async code: `aresult`.
+
+            thumbnail.enqueue("cat.png").result(timeout=10)
+
+        `timeout` in seconds; None: no limit; 0: check once. The result has the type of the task's return annotation if
+        it fits, else it is plain data (None, bool, numbers, str, list, dict). Raises `ResultTimeout`, `JobFailed` (with
+        the state and the error), `JobNotFound` (also if the record has expired, see `result_ttl`), and `ResultError` if
+        the job completed but its result could not be stored.
+        """
+        if a_loop_runs():
+            self._client.blocks_loop("result", waits=True)
+        view: JobView | None = None
+        for view in self.watch(timeout):  # noqa: B007 - the last view counts
+            pass
+        return self._result(view)
+
+    async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109
+        """Async version of `result`.
+
+        await (await thumbnail.aenqueue("cat.png")).aresult(timeout=10)
+        """
+        view: JobView | None = None
+        async for view in self.awatch(timeout):  # noqa: B007 - as above
+            pass
+        return self._result(view)
+
+    def watch(self, timeout: float | None = None) -> Iterator[JobView]:
+        """Yield the job now, and again after every change of its state or progress, until it has ended.
+
+            for view in thumbnail.enqueue("cat.png").watch(timeout=60):
+                if view.progress:
+                    print(view.progress.current, view.progress.total, view.progress.text)
+
+        The last view is that of the ended job; an unknown job yields nothing. Progress and the end arrive at once;
+        other changes, and those whose message is lost, arrive within 2 seconds. Views in between may be skipped.
+        `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
+        """
+        if a_loop_runs():
+            self._client.blocks_loop("watch", waits=True)
+        return self._views(self._waiting(timeout))
+
+    def awatch(self, timeout: float | None = None) -> AsyncIterator[JobView]:
+        """Async version of `watch`.
+
+        async for view in job.awatch(timeout=60): ...
+        """
+        return self._aviews(self._waiting(timeout))
+
+    @blocking
+    def refresh(self) -> Steps[JobView | None]:
+        """Return the job as it is now; None if there is no record of it."""
+        return with_public_view(self._client.engine.job(self.queue, self.id))
+
+    arefresh = asynchronous(refresh)
+
+    @blocking
+    def state(self) -> Steps[State | None]:
+        """Return the job's state; None if there is no record of it."""
+        view = yield from self._client.engine.job(self.queue, self.id)
+        return None if view is None else view.state
+
+    astate = asynchronous(state)
+
+    @blocking
+    def cancel(self, reason: str = "") -> Steps[CancelAnswer]:
+        """Cancel the job if it waits, or ask its worker to end it if it runs. See `app.control.cancel`.
+
+            if not job.cancel("typed by mistake"):
+                print("too late")
+
+        The answer is false in a condition if there was nothing to cancel. Raises `InvalidArgument` for a reason that is
+        not text.
+        """
+        return self._client.engine.cancel(self.queue, self.id, names.reason(reason))
+
+    acancel = asynchronous(cancel)
+
+    def _waiting(self, timeout: float | None) -> Waiting:
+        self._client.require(Feature.RESULTS)
+        return Waiting(self.id, seconds_or_none(timeout))
+
+    def _views(self, wait: Waiting) -> Iterator[JobView]:
+        """Yield the job after every change. If the caller stops early, the subscription ends too."""
+        yield from wait.news(view := self._client.run(self._ask()))
+        if _over(view):
+            return
+        wait.next_s()
+        # Subscribe before the next check. In the other order, an end between the two would be missed.
+        with self._client.runner.subscribe(self._channel()) as messages:
+            while not _over(view := self._client.run(self._ask())):
+                yield from wait.news(view)
+                messages.get(wait.next_s())
+        yield from wait.news(view)
+
+    async def _aviews(self, wait: Waiting) -> AsyncIterator[JobView]:
+        """Async version of `_views`."""
+        for news in wait.news(view := await self._client.arun(self._ask())):
+            yield news
+        if _over(view):
+            return
+        wait.next_s()
+        async with self._client.runner.asubscribe(self._channel()) as messages:
+            while not _over(view := await self._client.arun(self._ask())):
+                for news in wait.news(view):
+                    yield news
+                await messages.get(wait.next_s())
+        for news in wait.news(view):
+            yield news
+
+    def _ask(self) -> Steps[JobView | None]:
+        return with_public_view(self._client.engine.result(self.queue, self.id))
+
+    def _channel(self) -> str:
+        return self._client.engine.result_channel(self.queue, self.id)
+
+    def _result(self, view: JobView | None) -> R:
+        if view is None or not view.state.ended:
+            raise JobNotFound(f"Queue {self.queue!r} has no job {self.id!r}, or its record has expired.")
+        if view.state is not State.COMPLETED:
+            raise _failure(view)
+        results = self._results or Results(f"job {self.id!r}", conversion=self._client.conversion)
+        value = results.decode(view.result)
+        note = note_of(value)
+        if note is not None:
+            raise ResultError(f"Job {self.id!r} completed, but its result could not be stored: {note}")
+        return cast(R, value)
+
+
+def with_public_view(steps: Steps[JobView | None]) -> Steps[JobView | None]:
+    """Return the job of these steps with the unique key as its user wrote it."""
+    view = yield from steps
+    return None if view is None else public_view(view)
+
+
+class Waiting:
+    """One wait for a result: the time that is left, and the last view that the caller got."""
+
+    def __init__(self, id: str, limit_s: float | None) -> None:
+        self._id = id
+        self._limit = math.inf if limit_s is None else limit_s
+        self._until = time.monotonic() + self._limit
+        self._seen: object = None
+
+    def news(self, view: JobView | None) -> Iterator[JobView]:
+        """Yield the view if the job has changed since the one before."""
+        shown = view and (view.state, view.progress, view.cancelling)
+        if view and shown != self._seen:
+            self._seen = shown
+            yield view
+
+    def next_s(self) -> float:
+        """Return the seconds until the next check: at most `RESULT_WAIT_MS`, because messages may be lost."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise ResultTimeout(
+                f"Job {self._id!r} did not end within {self._limit:g} s. Call `result` again to wait longer."
+            )
+        return min(left, RESULT_WAIT_MS / limits.SECOND)
+
+
+def _failure(view: JobView) -> JobFailed:
+    """Return the error for a job that ended without a result."""
+    state, error = view.state.value, view.error
+    type, message, traceback = ("", "", "") if error is None else (error.type, error.message, error.traceback)
+    return JobFailed(state, type, message, traceback, id=view.id, task=view.task)
+
+
+def _over(view: JobView | None) -> bool:
+    return view is None or view.state.ended

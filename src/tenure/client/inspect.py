@@ -1,0 +1,175 @@
+"""Reads queues, jobs and workers (`app.inspect`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tenure.client.client import asynchronous, blocking
+from tenure.client.handle import with_public_view
+from tenure.client.unique import public_view
+from tenure.core import limits, names
+from tenure.core.engine import Feature
+from tenure.core.errors import invalid
+from tenure.core.job import JobView, Page, QueueView, State, WorkerView
+from tenure.core.latency import Latency, latency_of
+from tenure.core.shape import LanePage, LaneState, LaneView, QueueSettings
+from tenure.core.steps import Steps
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client
+
+_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+_MOST_CURSOR = 2**64 - 1
+"""The cursors of Redis are 64-bit numbers."""
+
+
+class Inspect:
+    """Reads queues, jobs and workers; changes nothing. Every method has an async version with an `a` before its name.
+
+    app.inspect.queue("images").counts[State.READY]
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @blocking
+    def queues(self) -> Steps[list[str]]:
+        """Return the names of the queues that exist."""
+        return self._client.engine.queues()
+
+    aqueues = asynchronous(queues)
+
+    @blocking
+    def queue(self, name: str) -> Steps[QueueView]:
+        """Return a queue: how many jobs are in each state, and how many events of each kind there were.
+
+        On a cluster that has lost a node: without the partitions that are `unreachable`. Raises `Unreachable` when
+        that is all of the queue.
+        """
+        view = yield from self._client.engine.queue(names.queue_name(name))
+        if view.oldest_ms is not None or not view.counts[State.READY]:
+            return view
+        first = yield from self._client.engine.page(name, State.READY, limit=1)
+        return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
+
+    aqueue = asynchronous(queue)
+
+    @blocking
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        """Return one job; None if there is no record of it."""
+        return with_public_view(self._client.engine.job(names.queue_name(queue), names.known_id(id)))
+
+    ajob = asynchronous(job)
+
+    @blocking
+    def page(
+        self,
+        queue: str,
+        state: State | str,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        *,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]:
+        """Return up to `limit` (at most 100) jobs in one state, in the order they will run or ended (newest first).
+
+            app.inspect.page("images", State.FAILED).jobs
+            app.inspect.page("images", "ready", lane="user:42").jobs
+
+        Only the next job of each lane is ready. With `lane`, and only for "ready": the jobs that wait in that lane, in
+        its order.
+
+            page = app.inspect.page("images", "failed")
+            while page.next:
+                page = app.inspect.page("images", "failed", after=page.next)
+
+        `after`: the cursor of the previous page. Such a walk returns each job that stays in the state once, and each
+        ready job at least once, while other jobs come and go. Any page may have fewer jobs than `limit`, or none.
+        `offset` skips jobs at the beginning: pages by `offset` repeat or omit jobs while jobs come and go. Raises
+        `InvalidArgument`.
+        """
+        names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
+        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
+        wanted = state_of(state)
+        if lane is not None:
+            self._client.require(Feature.LANES)
+            names.lane_name(lane)
+            if wanted is not State.READY:
+                raise invalid("state", "'ready' with lane=", repr(wanted.value))
+        page = yield from self._client.engine.page(names.queue_name(queue), wanted, offset, limit, lane, after)
+        return replace(page, jobs=tuple(map(public_view, page.jobs)))
+
+    apage = asynchronous(page)
+
+    @blocking
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        """Return one lane: its state, and how many jobs it has. A lane without jobs is `idle`.
+
+        app.inspect.lane("images", "user:42").waiting
+        """
+        self._client.require(Feature.LANES)
+        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
+
+    alane = asynchronous(lane)
+
+    @blocking
+    def lanes(
+        self, queue: str, state: LaneState | str, cursor: int = 0, limit: int = limits.PAGE_MAX
+    ) -> Steps[LanePage]:
+        """Return up to `limit` (at most 100) lanes in one state: "ready" (next first), "busy", "blocked" or "parked".
+
+            page = app.inspect.lanes("images", LaneState.BLOCKED)
+            [(lane.name, lane.blocked_by) for lane in page.lanes]
+
+        `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
+        """
+        self._client.require(Feature.LANES)
+        if state not in _LISTED:
+            raise invalid("state", f"one of {', '.join(_LISTED)}", names.shown(state))
+        names.count(cursor, "cursor", most=_MOST_CURSOR)
+        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
+        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
+
+    alanes = asynchronous(lanes)
+
+    @blocking
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        """Return the settings of a queue; see `app.control.configure`.
+
+        app.inspect.settings("images").paused
+        """
+        return self._client.engine.settings(names.queue_name(queue))
+
+    asettings = asynchronous(settings)
+
+    @blocking
+    def latency(self, queue: str) -> Steps[Latency]:
+        """Return how long the jobs of a queue waited and ran lately, by what its workers announced.
+
+            app.inspect.latency("images").wait.p95
+
+        The workers' last five to ten minutes; each announces itself every ten seconds. A wait is measured by the
+        worker's clock. `wait` or `run` is None if there were no such jobs, or no worker lives.
+        """
+        names.queue_name(queue)
+        workers = yield from self._client.engine.workers()
+        return latency_of(worker.times[queue] for worker in workers if queue in worker.times)
+
+    alatency = asynchronous(latency)
+
+    @blocking
+    def workers(self) -> Steps[list[WorkerView]]:
+        """Return the workers that sent a heartbeat lately."""
+        return self._client.engine.workers()
+
+    aworkers = asynchronous(workers)
+
+
+def state_of(value: State | str) -> State:
+    """Return the state of this name. Raises `InvalidArgument`."""
+    try:
+        return State(value)
+    except ValueError:
+        raise invalid("state", f"one of {', '.join(State)}", names.shown(value)) from None

@@ -1,0 +1,156 @@
+"""Limits that are stored in Redis (`app.limits`): they replace the numbers of the code, for the whole fleet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tenure.client.client import asynchronous, blocking
+from tenure.client.limit import MAX_BURST, MAX_CONCURRENCY, interval_of
+from tenure.core import limits as bounds
+from tenure.core import names
+from tenure.core.engine import Feature
+from tenure.core.errors import invalid
+from tenure.core.rates import LimitView
+from tenure.core.steps import Steps
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client
+
+LISTED_MOST: Final = 1_000
+"""The most limits that `list` returns."""
+PAGES_MOST: Final = 10_000
+"""The most pages of names that `list` reads."""
+
+
+class Limits:
+    """Reads and changes limits. Every method has an async version with an `a` before its name.
+
+    app.limits.set("stripe", per_second=5)
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @blocking
+    def set(
+        self,
+        name: str,
+        *,
+        per_second: int | None = None,
+        per_minute: int | None = None,
+        per_hour: int | None = None,
+        burst: int | None = None,
+        concurrency: int | None = None,
+    ) -> Steps[LimitView]:
+        """Store numbers of a limit: they replace those of the code at once, for all workers. Returns the limit.
+
+            app.limits.set("stripe", per_second=5)
+            app.limits.set("tenant:7", concurrency=1)
+
+        `name`: as in the jobs, its braces filled. Numbers left out stay as they are. A job whose cost
+        is above a number starts when all of the limit is free. Raises `InvalidArgument` (on a Redis Cluster also for a
+        limit that no queue has used) and `UnsupportedFeature`.
+        """
+        name = names.limit_name(name, "name")
+        interval_us = interval_of(per_second, per_minute, per_hour)
+        if burst is not None:
+            names.count(burst, "burst", least=1, most=MAX_BURST)
+        if concurrency is not None:
+            names.count(concurrency, "concurrency", least=1, most=MAX_CONCURRENCY)
+        if interval_us is None and burst is None and concurrency is None:
+            given = "per_second, per_minute, per_hour, burst or concurrency"
+            raise invalid(f"limit {name!r}", f"given with {given}", "none of them")
+        self._client.require(Feature.LIMITS)
+        yield from self._client.engine.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)
+        return (yield from self._client.engine.limit(name))
+
+    aset = asynchronous(set)
+
+    @blocking
+    def get(self, name: str) -> Steps[LimitView]:
+        """Return a limit: what is stored, how many places are taken, and in which queues jobs wait for it.
+
+            app.limits.get("tenant:7").active
+
+        Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        name = names.limit_name(name, "name")
+        self._client.require(Feature.LIMITS)
+        return (yield from self._client.engine.limit(name))
+
+    aget = asynchronous(get)
+
+    @blocking
+    def list(self) -> Steps[tuple[LimitView, ...]]:
+        """Return the limits that have stored numbers, for which jobs wait, or that rest: up to 1,000, by name.
+
+            for limit in app.limits.list():
+                print(limit.name, limit.active)
+
+        Raises `UnsupportedFeature`.
+        """
+        self._client.require(Feature.LIMITS)
+        found: dict[str, None] = {}
+        cursor = ""
+        for _ in range(PAGES_MOST):
+            page = yield from self._client.engine.limit_names(cursor)
+            found.update(dict.fromkeys(page.names))
+            cursor = page.cursor
+            if not cursor or len(found) >= LISTED_MOST:
+                break
+        views = []
+        for name in sorted(found)[:LISTED_MOST]:
+            views.append((yield from self._client.engine.limit(name)))
+        return tuple(views)
+
+    alist = asynchronous(list)
+
+    @blocking
+    def clear(self, name: str) -> Steps[bool]:
+        """Remove the stored numbers of a limit: those of the code apply again, at once.
+
+            app.limits.clear("stripe")
+
+        Returns False if none are stored. Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        name = names.limit_name(name, "name")
+        self._client.require(Feature.LIMITS)
+        return (yield from self._client.engine.clear_limit(name))
+
+    aclear = asynchronous(clear)
+
+    @blocking
+    def set_share(self, name: str, *, weight: int) -> Steps[None]:
+        """Set how many jobs of a share are claimed in each of its turns (1 to 100; 1 for shares without a weight).
+
+            app.limits.set_share("tenant:7", weight=3)
+
+        `name`: as in the jobs, its braces filled. Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        name = names.limit_name(name, "name")
+        weight = names.count(weight, "weight", least=1, most=bounds.MAX_WEIGHT)
+        self._client.require(Feature.SHARES)
+        yield from self._client.engine.set_share(name, weight)
+
+    aset_share = asynchronous(set_share)
+
+    @blocking
+    def shares(self) -> Steps[dict[str, int]]:
+        """Return the shares with a stored weight: up to 1,000, by name. All others have the weight 1.
+
+            app.limits.shares()["tenant:7"]
+
+        Raises `UnsupportedFeature`.
+        """
+        self._client.require(Feature.SHARES)
+        found: dict[str, int] = {}
+        cursor = 0
+        for _ in range(PAGES_MOST):
+            page = yield from self._client.engine.shares(cursor)
+            found.update(page.weights)
+            cursor = page.cursor
+            if not cursor or len(found) >= LISTED_MOST:
+                break
+        return dict(sorted(found.items())[:LISTED_MOST])
+
+    ashares = asynchronous(shares)

@@ -1,0 +1,1 @@
+"""The vocabulary of Tenure: values, the engine interface, errors, limits. Pure: no I/O."""

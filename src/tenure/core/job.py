@@ -1,0 +1,338 @@
+"""A job as it is enqueued, as a worker holds it, and as the inspector shows it.
+
+Values that exist once for every job are msgspec structs, which cost a tenth of frozen dataclasses (decision 0015). The
+others are dataclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from tenure.core.latency import Times
+from tenure.core.partitions import place_of
+from tenure.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
+
+
+class State(StrEnum):
+    """The state of a job. A job in one of the last four has ended; its record stays until it expires.
+
+    - `scheduled`: waits for its time: delayed, or between two attempts
+    - `ready`: waits for a worker
+    - `active`: held by a worker
+    - `unroutable`: parked, because no worker offers its task
+    - `completed`, `failed`, `broken`, `cancelled`: ended
+    """
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    ACTIVE = "active"
+    UNROUTABLE = "unroutable"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BROKEN = "broken"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """True for `completed`, `failed`, `broken` and `cancelled`."""
+        return self in ENDS
+
+
+ENDS = frozenset({State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED})
+
+
+class NewJob(Struct, frozen=True, gc=False):
+    """A job to enqueue. `task` None: a raw payload for the queue's handler.
+
+    `delay_ms` counts from the enqueue by Redis' clock; `run_at_ms` is a time since 1970; at most one of them is set.
+    `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `own_id`: the caller
+    chose the id, so a job with it may exist. `headers` None: it has none. `scheduled_ms`: the planned time of the tick
+    of a schedule; None: it is no schedule's job.
+    """
+
+    queue: str
+    id: str
+    payload: bytes
+    task: str | None = None
+    delay_ms: int = 0
+    run_at_ms: int | None = None
+    timeout_ms: int | None = None
+    retries: int | None = None
+    own_id: bool = False
+    shape: Shape = PLAIN
+    headers: Mapping[str, str] | None = None
+    scheduled_ms: int | None = None
+
+
+class Enqueued(Struct, frozen=True, gc=False):
+    """The result of enqueueing a `NewJob`.
+
+    `id`: of an engine without `Feature.IDS`, the hash of the job's bytes, which names it while it waits; identical jobs
+    share it, and an operation on that name takes one of them.
+
+    `created` False without a `conflict`: a job with this id existed, and nothing changed. With a `conflict`, another
+    job had the unique key, and `id` names that job. `REJECT` and `EXISTING` changed nothing; `REPLACE` and `POSTPONE`
+    gave it the new payload; `RERUN` gave the payload to the job that waits to run again.
+    """
+
+    id: str
+    created: bool
+    conflict: Conflict | None = None
+
+
+class JobRecord(Struct, frozen=True, gc=False):
+    """A job as Redis stores it, without its history.
+
+    `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `malformed`: why the
+    bytes in Redis are not a record of Tenure, else empty; `payload` then has all the bytes. `delayed`: it was
+    enqueued for a later time. `headers` None: it has none. `scheduled_ms`: see `NewJob`.
+    """
+
+    id: str
+    queue: str
+    task: str | None
+    payload: bytes
+    enqueued_ms: int
+    timeout_ms: int | None = None
+    retries: int | None = None
+    malformed: str = ""
+    shape: Shape = PLAIN
+    delayed: bool = False
+    headers: Mapping[str, str] | None = None
+    scheduled_ms: int | None = None
+
+
+Token: TypeAlias = int | str
+"""A fencing token from the engine. Only its engine converts or orders tokens; others compare them for equality.
+
+Engines that can count use a number that grows with every claim of a job."""
+
+
+class LeaseRef(Struct, frozen=True, gc=False):
+    """Names one lease: enough to extend it, or to check that it is still valid. `partition`: where the queue has it."""
+
+    queue: str
+    id: str
+    token: Token
+    partition: int = 0
+
+    @property
+    def place(self) -> str:
+        return place_of(self.queue, self.partition)
+
+
+class Lease(Struct, frozen=True, gc=False):
+    """A worker's claim on a job. `attempt` counts from 1: earlier failures and crashes, plus this attempt.
+
+    The record's id names the job. Of an engine without `Feature.IDS`, it is new with every claim.
+
+    `alone_ms`: how long the worker claims nothing else while the job runs, because several workers died while they ran
+    this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: none.
+    `partition`: see `core.partitions`.
+    """
+
+    worker: str
+    token: Token
+    record: JobRecord
+    failures: int
+    crashes: int
+    alone_ms: int = 0
+    group: str = ""
+    partition: int = 0
+
+    @property
+    def attempt(self) -> int:
+        return self.failures + self.crashes + 1
+
+    @property
+    def ref(self) -> LeaseRef:
+        return LeaseRef(self.record.queue, self.record.id, self.token, self.partition)
+
+    @property
+    def place(self) -> str:
+        return place_of(self.record.queue, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An entry of a queue that was not a job, and why it was removed."""
+
+    queue: str
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A queue from which Redis refused the claim, and why. `partition`: if only one of it was refused."""
+
+    queue: str
+    reason: str
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """The answer to a claim. `next_ms`: how long until a job may be due without a wake-up; None: unknown.
+
+    `refused`: queues that could not be read because they hold data of another program. `reserved`: the queue of a job
+    that must run alone and waits for this worker: claim from that queue only, until an answer no longer names it.
+    """
+
+    leases: tuple[Lease, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    next_ms: int | None = None
+    reserved: str | None = None
+
+
+def together(answers: Sequence[Leased]) -> Leased:
+    """Merge the answers of several claims."""
+    if len(answers) == 1:
+        return answers[0]
+    return Leased(
+        tuple(lease for answer in answers for lease in answer.leases),
+        tuple(dropped for answer in answers for dropped in answer.dropped),
+        tuple(refused for answer in answers for refused in answer.refused),
+        min((answer.next_ms for answer in answers if answer.next_ms is not None), default=None),
+        answers[-1].reserved if answers else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """Why an attempt did not complete, as text. No object is ever rebuilt from it.
+
+    `attempt`: its number, from 1. `at_ms`: when it ended, in milliseconds since 1970 by Redis' clock. Both are None
+    where they are not known. Errors that differ only in these two are equal.
+    """
+
+    type: str
+    message: str
+    traceback: str = ""
+    attempt: int | None = field(default=None, compare=False)
+    at_ms: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as the inspector shows it. Times are milliseconds since 1970 by Redis' clock, None if unknown.
+
+    `payload` and `result`: JSON, or the bytes of a raw payload; `JobHandle.result` decodes a result. `due_ms`: when a
+    scheduled job becomes ready. `started_ms`: when its worker claimed it. `worker` and `token`: of the last claim.
+    `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt. Payload, result and
+    headers may hold secrets, so the `repr` leaves them out.
+    """
+
+    id: str
+    queue: str
+    state: State
+    task: str | None = None
+    payload: bytes | None = field(default=None, repr=False)
+    failures: int = 0
+    crashes: int = 0
+    enqueued_ms: int | None = None
+    due_ms: int | None = None
+    worker: str | None = None
+    token: Token | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    expires_ms: int | None = None
+    result: bytes | None = field(default=None, repr=False)
+    error: ErrorInfo | None = None
+    shape: Shape = PLAIN
+    progress: Progress | None = None
+    timeout_ms: int | None = None
+    """None: the task's own; 0: no limit."""
+    cancelling: str | None = None
+    """The reason of a cancel request that arrived while the job ran (perhaps empty); None: no request."""
+    waits: str | None = None
+    """For a ready job: why it may have to wait although workers are idle."""
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    """None: it has none. They are not kept after the job has completed."""
+    earlier_errors: tuple[ErrorInfo, ...] = ()
+    """Of the failed attempts before that of `error`, the newest first: at most nine, and 32 KiB with `error`. Empty in
+    pages, and on wire formats that do not keep them."""
+    scheduled_for_ms: int | None = None
+    """The planned time of the schedule's tick that made the job; None if no schedule did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """A change of the number of a queue's partitions that is under way: from `before` to `number`.
+
+    `left`: how many jobs and records were still where they belonged before, when workers looked through all of them
+    last; None: they have not done so yet.
+    """
+
+    before: int
+    number: int
+    left: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
+
+    `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
+    ready. `limited`: ready jobs that wait for a limit (of more than 1,000 lanes, those of 1,000). `suspects`: ready
+    jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the worker that runs one
+    alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has written it; workers of
+    this release claim nothing from it. `oldest_ms`: when the job that is next was enqueued; None: none waits, or the
+    format has no such time. `partitions`: see `app.queue_options`; 1: none.
+    `repartition`: a change of their number that is under way. `unreachable`: the partitions whose node of a cluster is
+    lost; all other numbers, and `settings.max_length`, are without them.
+    """
+
+    name: str
+    counts: dict[State, int]
+    totals: dict[str, int] = field(default_factory=dict)
+    settings: QueueSettings = field(default_factory=QueueSettings)
+    parked_lanes: int = 0
+    blocked_lanes: int = 0
+    suspects: int = 0
+    limited: int = 0
+    reserved: str | None = None
+    newer_layout: int | None = None
+    oldest_ms: int | None = None
+    partitions: int = 1
+    repartition: Repartition | None = None
+    unreachable: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker as it last described itself, and how many jobs it holds, without those on a lost node of a cluster.
+
+    `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
+    to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up.
+    """
+
+    id: str
+    queues: tuple[str, ...]
+    host: str
+    pid: int
+    started_ms: int
+    seen_ms: int
+    concurrency: int
+    active: int = 0
+    quiet: bool = False
+    alone: bool = False
+    times: Mapping[str, Times] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of jobs in one state.
+
+    `total`: how many jobs were in that state. `next`: the cursor of the next page; None at the end.
+    """
+
+    jobs: tuple[JobView, ...]
+    total: int
+    next: str | None = None

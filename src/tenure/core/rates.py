@@ -1,0 +1,126 @@
+"""Limits of jobs: how many may start in a time, and how many may run at a time, as engines take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from tenure.core import limits
+from tenure.core.steps import Steps
+
+MAX_COST: Final = 1_000
+"""The most that one job uses of a limit."""
+MAX_REST_MS: Final = limits.DAY
+"""The longest time for which a handler can let a limit rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """A limit of one job, with the numbers of its code. `name`: the key, its template filled. `template`: as the code
+    has it, with braces; empty: `name` is as the code has it.
+
+    `cost`: how much of the limit the job uses. `concurrency` None: any number may run. `interval_us`: the time between
+    two starts, in microseconds; None: any number may start. `burst`: how many may start at once.
+    """
+
+    name: str
+    cost: int = 1
+    concurrency: int | None = None
+    interval_us: int | None = None
+    burst: int = 1
+    template: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """A limit as Redis knows it.
+
+    `concurrency`, `interval_us` and `burst`: what is stored; None: the number of the code applies. `active`: places
+    that leases hold. `lanes`: how many lanes wait at the limit, by queue; a lane waits with all of its jobs.
+    `rests_ms`: until when no job starts, because a handler raised `RateLimited`; None: it does not rest.
+    """
+
+    name: str
+    concurrency: int | None = None
+    interval_us: int | None = None
+    burst: int | None = None
+    active: int = 0
+    lanes: dict[str, int] | None = None
+    rests_ms: int | None = None
+
+    @property
+    def rate(self) -> str | None:
+        """The stored rate in words, as in "5 per second"."""
+        if self.interval_us is None:
+            return None
+        rates = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
+        period = next((name for name, us in rates.items() if us >= self.interval_us), "hour")
+        count = rates[period] / self.interval_us
+        return (
+            f"{round(count):,} per {period}"
+            if abs(count - round(count)) < 0.01 * count
+            else f"{count:,.2f} per {period}"
+        )
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether Redis has numbers that replace those of the code."""
+        return any(number is not None for number in (self.concurrency, self.interval_us, self.burst))
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPage:
+    """Some names of limits. `cursor`: where the next page begins; empty: this is the last page."""
+
+    names: tuple[str, ...]
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharePage:
+    """Some shares with stored weights. `cursor`: where the next page begins; 0: this is the last page."""
+
+    weights: dict[str, int]
+    cursor: int
+
+
+class LimitEngine(Protocol):
+    """The operations of an engine on the limits and shares of its namespace."""
+
+    def note_limit(self, template: str, queue: str) -> None:
+        """Note that the code gives jobs of a queue this limit. Sends nothing.
+
+        Raises `UnsupportedFeature` if the limit cannot hold for this queue and for another one.
+        """
+        ...
+
+    def limit(self, name: str) -> Steps[LimitView]:
+        """What Redis knows of a limit: stored numbers, and the jobs that it counts or stops."""
+        ...
+
+    def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
+        """Names of limits that have stored numbers, for which jobs wait, or that rest; a name may come twice."""
+        ...
+
+    def set_limit(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        interval_us: int | None = None,
+        burst: int | None = None,
+    ) -> Steps[None]:
+        """Store numbers of a limit, which replace those of the code at once; None leaves one unchanged."""
+        ...
+
+    def clear_limit(self, name: str) -> Steps[bool]:
+        """Remove the stored numbers of a limit: those of the code apply again. False: there were none."""
+        ...
+
+    def shares(self, cursor: int = 0) -> Steps[SharePage]:
+        """Shares with a stored weight."""
+        ...
+
+    def set_share(self, name: str, weight: int) -> Steps[None]:
+        """Store how many jobs of a share are claimed in one of its turns."""
+        ...

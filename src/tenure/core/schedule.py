@@ -1,0 +1,295 @@
+"""Schedules as values: what users define, what Redis keeps, what they see, and the operations of an engine on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from tenure.core.job import NewJob
+from tenure.core.shape import PLAIN, Shape
+from tenure.core.steps import Steps
+from tenure.core.when import Cron, Every, When
+
+NO_MORE: Final = 0
+"""Instead of a planned time: the schedule is over."""
+
+
+class CatchUp(StrEnum):
+    """What happens to ticks that nothing could run in time, because no worker or no Redis was there.
+
+    one   the latest of them runs, unless it is later than the window
+    all   each of them runs, in order, unless it is later than the window
+    skip  none runs; a tick that is up to a minute late does
+    """
+
+    ONE = "one"
+    ALL = "all"
+    SKIP = "skip"
+
+
+class Overlap(StrEnum):
+    """What happens at a tick while the schedule's previous job has not ended (it waits, runs, or waits for a retry).
+
+    skip    the tick is left out
+    allow   the new job is enqueued all the same
+    queue   the new job waits until the previous one has ended
+    cancel  the previous job is cancelled, and the new one is enqueued
+    """
+
+    SKIP = "skip"
+    ALLOW = "allow"
+    QUEUE = "queue"
+    CANCEL = "cancel"
+
+
+class ScheduleSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A schedule as Redis keeps it: when it is due, its policies, and its job. See docs/reference/native-layout.md.
+
+    Either `cron` with `tz`, or `every_ms`. `source`: the app whose code has it, `MODULE:APP`; empty: it was added at
+    run time. The other fields are those of `NewJob`.
+    """
+
+    name: str
+    queue: str
+    cron: str = ""
+    tz: str = "UTC"
+    every_ms: int = 0
+    catch_up: CatchUp = CatchUp.ONE
+    window_ms: int = 0
+    overlap: Overlap = Overlap.SKIP
+    jitter_ms: int = 0
+    start_ms: int | None = None
+    end_ms: int | None = None
+    source: str = ""
+    payload: bytes = b""
+    task: str | None = None
+    timeout_ms: int | None = None
+    retries: int | None = None
+    shape: Shape = PLAIN
+    headers: Mapping[str, str] | None = None
+
+    @property
+    def when(self) -> When:
+        """Raises `InvalidArgument` for a time zone that this machine does not know."""
+        return Cron(self.cron, self.tz) if self.cron else Every(seconds=self.every_ms / 1000)
+
+    def job(self, id: str, planned_ms: int) -> NewJob:
+        """Return the job of a tick."""
+        return NewJob(
+            self.queue,
+            id,
+            self.payload,
+            self.task,
+            timeout_ms=self.timeout_ms,
+            retries=self.retries,
+            shape=self.shape,
+            headers=self.headers,
+            scheduled_ms=planned_ms,
+        )
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(ScheduleSpec)
+
+
+def encode_spec(spec: ScheduleSpec) -> bytes:
+    """Return the definition as JSON."""
+    return _encoder.encode(spec)
+
+
+def decode_spec(raw: bytes) -> ScheduleSpec | None:
+    """Return the definition; None if a newer release, or another program, has written it."""
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleState:
+    """What changes with every tick. Times are milliseconds since 1970 by Redis' clock, 0 for none.
+
+    `planned_ms`: the next tick; 0: the schedule is over. `fire_ms`: when it is due, which is later by its jitter.
+    `skipped`: ticks left out because the previous job had not ended; `missed`: ticks left out because they were late.
+    `last_planned_ms`, `ran_ms`, `last_id`: the last tick that had a job, when, and its job. `paused_ms`: since when it
+    is paused.
+    """
+
+    planned_ms: int
+    fire_ms: int
+    runs: int = 0
+    skipped: int = 0
+    missed: int = 0
+    last_planned_ms: int = 0
+    ran_ms: int = 0
+    last_id: str | None = None
+    paused_ms: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchedule:
+    """A schedule in Redis. `digest` names its definition. `spec` None: this release cannot read the definition."""
+
+    name: str
+    digest: str
+    spec: ScheduleSpec | None
+    state: ScheduleState
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedules:
+    """Schedules that are due, at most as many as one call reads. `next_ms`: how long until the next one; None: no
+    schedule of the queue has a next tick. `now_ms`: Redis' clock."""
+
+    now_ms: int
+    next_ms: int | None
+    schedules: tuple[StoredSchedule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A definition of the code that Redis lacks: `current` is the digest of the one that it has; empty: none."""
+
+    name: str
+    current: str
+    planned_ms: int
+    last_planned_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The reply to an announcement. `refused`: names that other sources or users have. `ended`: names of this source
+    that no worker announces any more."""
+
+    now_ms: int
+    wanted: tuple[Wanted, ...] = ()
+    refused: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one tick does to a schedule: see `core.rules.decide`.
+
+    `expected_ms`: the planned time that the caller saw. `job`: None if nothing is to run. `run_fire_ms`: when its tick
+    is due. `next_ms`, `next_fire_ms`: the tick that follows; 0: none. `missed`: how many ticks are left out.
+    """
+
+    name: str
+    digest: str
+    expected_ms: int
+    job: NewJob | None
+    run_fire_ms: int
+    next_ms: int
+    next_fire_ms: int
+    missed: int = 0
+    overlap: Overlap = Overlap.SKIP
+
+
+class Ticked(StrEnum):
+    """What became of a tick. `stale`: another worker was first, or the schedule has changed. `early`: by Redis' clock
+    it is not due. `moved`: nothing was to run. `skipped`: the previous job has not ended. `joined`: another job has the
+    unique key."""
+
+    ENQUEUED = "enqueued"
+    STALE = "stale"
+    EARLY = "early"
+    MOVED = "moved"
+    SKIPPED = "skipped"
+    JOINED = "joined"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePage:
+    """Some schedules of a queue. `cursor`: where the next page begins; 0: this is the last page."""
+
+    now_ms: int
+    schedules: tuple[StoredSchedule, ...]
+    cursor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleView:
+    """A schedule as users see it. Times are in UTC, None if there is none.
+
+    `explanation`: when it is due, in English. `when` None: this machine does not know the time zone. `task` None: a raw
+    payload for the queue's handler. `source`: the app whose code has it; None: it was added at run time. `next`: the
+    next tick, without its jitter; None: it is paused or over. `last`: the last tick that had a job, and `last_id` that
+    job. `runs`: ticks with a job. `skipped`: ticks left out because the previous job had not ended. `missed`: ticks
+    left out because they were late. `paused`: since when.
+    """
+
+    name: str
+    queue: str
+    task: str | None
+    when: When | None
+    explanation: str
+    source: str | None
+    next: datetime | None
+    last: datetime | None
+    last_id: str | None
+    runs: int
+    skipped: int
+    missed: int
+    paused: datetime | None
+    reason: str
+    catch_up: CatchUp
+    overlap: Overlap
+
+
+class ScheduleEngine(Protocol):
+    """The operations on schedules. An engine without `Feature.SCHEDULES` raises `UnsupportedFeature`."""
+
+    def announce_schedules(self, queue: str, source: str, digests: Mapping[str, str]) -> Steps[Announced]:
+        """State that a worker of `source` lives and has these schedules (name → digest) in its code.
+
+        Ends those of the same source that no worker has announced for a while.
+        """
+        ...
+
+    def put_schedule(
+        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int
+    ) -> Steps[bool]:
+        """Add a schedule (`expected` empty), or replace the definition with the digest `expected`.
+
+        False: Redis has another definition, and nothing was changed. A paused schedule stays paused.
+        """
+        ...
+
+    def due_schedules(self, queue: str, limit: int) -> Steps[DueSchedules]:
+        """Read up to `limit` schedules that are due, and keep them from other workers for half a second."""
+        ...
+
+    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
+        """Move a schedule on and enqueue its job, if its planned time is still the expected one and it is due.
+
+        Raises `QueueFull`; then nothing was changed.
+        """
+        ...
+
+    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
+        """Enqueue a job of the schedule now. Its planned time stays. `stale`: there is no such schedule."""
+        ...
+
+    def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:
+        """Read one schedule, with Redis' clock."""
+        ...
+
+    def schedule_page(self, queue: str, cursor: int = 0) -> Steps[SchedulePage]: ...
+
+    def pause_schedule(self, queue: str, name: str, reason: str) -> Steps[bool]:
+        """Stop its ticks. False: no such schedule."""
+        ...
+
+    def resume_schedule(self, queue: str, name: str, digest: str, planned_ms: int, fire_ms: int) -> Steps[bool]:
+        """Let its ticks continue, with this one. False: no such schedule, or its definition has changed."""
+        ...
+
+    def remove_schedule(self, queue: str, name: str) -> Steps[bool]: ...

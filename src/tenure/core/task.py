@@ -1,0 +1,68 @@
+"""How the runtime sees a task or a raw handler. The app builds these values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from tenure.core import limits
+from tenure.core.backoff import Backoff, OwnBackoff
+from tenure.core.retries import RetryRule
+
+Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and named arguments of one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRule:
+    """A raw handler with batches: it takes up to `size` jobs at once, as a list.
+
+    `linger_ms`: how long a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one
+    lane, in their order.
+    """
+
+    size: int
+    linger_ms: int = 0
+    one_lane: bool = False
+
+
+class RunIn(StrEnum):
+    """Where a handler runs: on the worker's event loop, in one of its threads, or in a process that can be killed."""
+
+    LOOP = "loop"
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """A registered function and its options.
+
+    `name` None: the handler of a queue's raw payloads; `decode` is None then, and the function takes the `Job`.
+    `decode` turns a payload into arguments and `encode_result` a return value into bytes; both raise `PayloadInvalid`.
+    `timeout_ms` None: no limit. A job's own timeout or retries override these. `retry_rule` None: every error is
+    retried. `on_failure` is called with the `Job` and an `ErrorInfo` after the job ended in `failed` or `broken`.
+    `run_in` None: `LOOP` if the function is async, else `THREAD`. `max_memory`: the most bytes that a job process may
+    use; 0: no limit. `persistent`: the default of its jobs. `warned`: which of the user's functions (backoff, retry
+    rule) have failed and were logged, so that each is logged once.
+    """
+
+    name: str | None
+    queue: str
+    function: Callable[..., Any]
+    is_async: bool
+    encode_result: Callable[[Any], bytes]
+    decode: Callable[[bytes], Arguments] | None = None
+    timeout_ms: int | None = limits.DEFAULT_TIMEOUT_MS
+    retries: int = limits.DEFAULT_RETRIES
+    backoff: Backoff | OwnBackoff = field(default_factory=Backoff)
+    result_ttl_ms: int = limits.COMPLETED_TTL_MS
+    batch: BatchRule | None = None
+    retry_rule: RetryRule | None = None
+    on_failure: Callable[..., object] | None = None
+    run_in: RunIn | None = None
+    max_memory: int = 0
+    persistent: bool = False
+    warned: set[str] = field(default_factory=set, compare=False, repr=False)

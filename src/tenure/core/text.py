@@ -1,0 +1,42 @@
+"""Texts: one that fits a record (bounded, valid UTF-8), one without passwords, the end of a process in words."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+_CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
+"""Greedy: a password may contain an @. The example URL in Tenure's own texts stays unchanged."""
+
+
+def cut(text: str, limit: int) -> str:
+    """Cut the text to at most `limit` bytes of UTF-8, between characters; lone surrogates become visible.
+
+    >>> cut("aé", 2), cut("\\ud800", 10)
+    ('a', '\\\\ud800')
+    """
+    return text[:limit].encode("utf-8", "backslashreplace")[:limit].decode("utf-8", "ignore")
+
+
+def masked(text: str) -> str:
+    """Return the text without credentials of URLs. For texts that may quote a URL; names are shown unchanged.
+
+    >>> masked("no answer from redis://me:secret@example.org/0")
+    'no answer from redis://***@example.org/0'
+    """
+    return _CREDENTIALS.sub("***@", text) if "://" in text else text
+
+
+def how_it_ended(status: int) -> str:
+    """Describe the end of a process. `status`: as `subprocess` returns it.
+
+    >>> how_it_ended(3), how_it_ended(-9)
+    ('status 3', 'SIGKILL')
+    """
+    if status >= 0:
+        return f"status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"

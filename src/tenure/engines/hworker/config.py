@@ -1,0 +1,33 @@
+"""The numbers of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tenure.core import limits
+from tenure.engines.kit.config import EngineConfig
+
+TIMEOUT_MS: Final = 120 * limits.SECOND
+"""How long a job of another client may be in progress, as originals set it."""
+FAILED_QUEUE_SIZE: Final = 1_000
+"""Failed jobs that a pool keeps, as originals set it."""
+FIND_PAGE: Final = 500
+"""Jobs of the list that one call looks at to find one by its id."""
+FIND_MOST: Final = 100_000
+"""Jobs that are looked at in all. One further behind counts as unknown until it comes nearer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HworkerConfig(EngineConfig):
+    """The numbers of the engine. All Tenure workers of one pool should use the same.
+
+    `timeout_ms`: how long a job of another client may be in progress before it runs again, from when a Tenure worker
+    first saw it there. `failed_queue_size`: how many failed jobs the pool keeps.
+    """
+
+    timeout_ms: int = TIMEOUT_MS
+    failed_queue_size: int = FAILED_QUEUE_SIZE
+
+    def as_argument(self) -> str:
+        return self.encoded(timeout=self.timeout_ms, failed_list=self.failed_queue_size)

@@ -1,0 +1,81 @@
+"""How the Lua operations of an engine become scripts: a file an operation, with its libraries in place.
+
+An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
+lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
+libraries a and b, where they are not there yet; a library may include those that it needs. A name that is no library
+is that of an operation, with which another one ends. A line `--@part a` is replaced in the same way by a part of an
+operation that stands in a block: the libraries that it includes are there only within it. `@NAME@` becomes what
+the engine gives by that name: a word, or a number of its config.py. Lines of comments become empty: a pipeline
+sends the text of a script, and error messages name its lines. Data reaches a script through KEYS and ARGV only,
+never through its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from types import ModuleType
+from typing import Final
+
+from tenure.core.steps import Script
+
+_SHARED: Final = "tenure.engines.kit"
+_COMMENTS: Final = re.compile(r"^ *--.*$", re.MULTILINE)
+"""Lines that are only a comment."""
+
+
+def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()) -> dict[str, Script]:
+    """The operations of the engine in `package` as scripts, by their names; without `names`, all that it has.
+
+    `words` are those that its Lua uses, by name: `CALLS`, how its keys with remembered answers begin; `LAYOUT`, the
+    version of its layout; and the numbers of its config.py (`numbers_of`).
+
+    Raises:
+        LookupError: an operation uses a name that `words` lacks.
+    """
+    folders = [files(place) / "lua" for place in (package, _SHARED)]
+
+    @cache  # most libraries are part of many operations
+    def read(path: str) -> str:
+        return next(folder / path for folder in folders if (folder / path).is_file()).read_text()
+
+    @cache
+    def known(path: str) -> bool:
+        return any((folder / path).is_file() for folder in folders)
+
+    found = (file.name for folder in folders for file in folder.iterdir())
+    names = names or sorted({name.removesuffix(".lua") for name in found if name.endswith(".lua")})
+    return {name: Script(name, _assemble(name, read, known, words)) for name in names}
+
+
+def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
+    """The numbers of these modules, by name."""
+    pairs = (pair for module in modules for pair in vars(module).items())
+    return {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
+
+
+def _assemble(
+    name: str, read: Callable[[str], str], known: Callable[[str], bool], words: Mapping[str, str | int]
+) -> str:
+    """The full text of an operation: its libraries in place, words and numbers filled in."""
+
+    def expand(path: str, there: set[str]) -> str:
+        def include(match: re.Match[str]) -> str:
+            within = set(there) if match[1] == "part" else there
+            found = ""
+            for lib in match[2].split():
+                if lib not in within:
+                    within.add(lib)
+                    found += expand(f"lib/{lib}.lua" if known(f"lib/{lib}.lua") else f"{lib}.lua", within)
+            return found
+
+        return re.sub(r"^--@(include|part) (.*)\n", include, read(path), flags=re.MULTILINE)
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1] not in words:
+            raise LookupError(f"{name}.lua uses {match[0]}; the words of its engine have no such name.")
+        return str(words[match[1]])
+
+    return re.sub(r"@([A-Z_]+)@", fill, _COMMENTS.sub("", expand(f"{name}.lua", set())))

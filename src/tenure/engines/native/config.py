@@ -1,0 +1,66 @@
+"""The numbers of the native engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tenure.core import limits, rates
+from tenure.engines.kit.config import EngineConfig
+
+HEADS_KEPT: Final = 256
+"""First lines of records, without their times, that stay decoded: the records of a task share them."""
+BACK_HARD: Final = 3
+"""A job that has a shape, or that ends, counts as this many of them."""
+POISON_MAX: Final = 100
+"""Jobs that ended in `broken` and are remembered until a worker has reported them."""
+POISON_TTL_MS: Final = limits.DAY
+"""How long these jobs are remembered."""
+QUIET_TTL_MS: Final = 30 * limits.DAY
+"""How long Redis remembers that an absent worker is quiet."""
+COMPLETED_MAX: Final = 100_000
+"""Records of completed jobs that a queue keeps."""
+FOLLOW_LOOK: Final = 2_000
+"""Jobs waiting for another one with their key that can be listed."""
+WATCH_TTL_MS: Final = 10 * limits.SECOND
+"""How long Redis remembers that a caller waits for a job's end. The caller renews it."""
+SEEN_MS: Final = 100
+"""A claim that finds nothing else to do notes no more often than this that a worker was seen."""
+ADVANCE_MOST: Final = 10_000
+"""Entries of a key whose times a test moves."""
+KEEP_DUE_MS: Final = 500
+"""How long a schedule that is due is kept from other workers, after one of them has read it."""
+ENDED_MOST: Final = 100
+"""Schedules of a source that one announcement ends."""
+MAX_GATES: Final = 1_000
+"""Queues in which one freed place of a limit lets jobs start, and lanes at gates that one call counts."""
+OPEN_MOST: Final = 100
+"""Lanes at the gate of a limit that one call looks at for one that may start a job."""
+COST_MOST: Final = rates.MAX_COST
+"""How far a job that costs more than a burst uses a rate up ahead of its time, in starts."""
+REST_MOST_MS: Final = rates.MAX_REST_MS
+"""A rest that ends later was written by another clock."""
+
+LEFT_MS: Final = limits.SECOND
+"""How long a due job waits in a partition that its lane has left, before it is looked at again."""
+MOVE_MOST: Final = 100
+"""Jobs that one call moves to their partitions, and about how many it looks at."""
+MOVE_LARGE: Final = 20
+"""About how many it looks at where records may be large."""
+MOVE_BYTES: Final = 128 * 1024
+"""It takes no further job after this many bytes."""
+
+ERRORS_KEPT: Final = 10
+"""Errors of a job's failed attempts that its record keeps, with the newest."""
+ERRORS_BYTES: Final = 32 * 1024
+"""Bytes of these errors. The newest is kept in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeConfig(EngineConfig):
+    """The numbers of a native engine. All clients and workers of a namespace should use the same."""
+
+    completed_max: int = COMPLETED_MAX
+
+    def as_argument(self) -> str:
+        return self.encoded(completed_max=self.completed_max)

@@ -1,0 +1,174 @@
+"""The native engine for those who act on jobs from outside: retry, discard, cancel, purge."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tenure.core import limits, names
+from tenure.core.job import State
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
+from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from tenure.engines.kit.base import check_purge
+from tenure.engines.kit.config import PURGE_MOST
+from tenure.engines.kit.encoding import as_bytes, as_text, cancelled
+from tenure.engines.native.config import QUIET_TTL_MS
+from tenure.engines.native.inspect import NativeInspector, read_settings
+from tenure.engines.native.keys import encoded
+from tenure.engines.native.scripts import SCRIPTS
+
+_WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
+"""Where jobs wait, as lua/sweep.lua calls it. While nothing is claimed, a job only goes to a place that comes later."""
+
+_PLACES: Final = {State.SCHEDULED: ("again", "scheduled")}
+"""Where the jobs of a state lie, if it is more than one place."""
+
+_CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
+
+
+class NativeController(NativeInspector):
+    """Acting half of the native engine."""
+
+    def _retry(self, queue: str, id: str, payload: bytes | None, map_version: int) -> Steps[bool]:
+        """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
+        args = (as_bytes(id), int(payload is not None), payload or b"", map_version)
+        return (yield from self._act("retry", queue, *args)) == b"1"
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        args = (self._config, as_bytes(id), cancelled(reason), self.signal_channel(""), as_bytes(queue))
+        return _CANCELS[(yield from self._act("cancel", queue, *args))]
+
+    def _cancel_all(self, queue: str, lane: str | None, reason: str, map_version: int) -> Steps[CancelCount]:
+        """As `cancel_all`, in one place."""
+        # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked
+        # next, so that the jobs that they hold do not wait again. A hold that was over between two calls proves
+        # nothing: look again.
+        ended = requested = 0
+        holders, body = "active", cancelled(reason)
+        for _ in range(limits.PURGE_ROUNDS):
+            _, asked, lasted = yield from self._sweep(queue, lane, body, holders, map_version, begins=True)
+            requested += asked
+            for place in _WAITING:
+                if lasted:
+                    count, _, lasted = yield from self._sweep(queue, lane, body, place, map_version)
+                    ended += count
+            if lasted:
+                break
+            holders = "claimed"
+        yield from self._act("release", queue, encoded(lane or ""))
+        return CancelCount(ended, requested)
+
+    def _sweep(
+        self, queue: str, lane: str | None, body: bytes, place: str, map_version: int, begins: bool = False
+    ) -> Steps[tuple[int, int, bool]]:
+        """End the jobs in one place. Answers how many ended, how many of their workers were asked, and whether the hold
+        has lasted. `begins`: the first call begins it."""
+        ended = requested = 0
+        lasted, after = True, b""
+        signal: tuple[Arg, ...] = (self.signal_channel(""), as_bytes(queue))
+        for _ in range(limits.PURGE_ROUNDS):
+            where: tuple[Arg, ...] = (place, encoded(lane or ""), after, PURGE_MOST, body)
+            reply = yield from self._act("sweep", queue, self._config, *where, *signal, map_version)
+            *numbers, after = reply.split(b" ", 4)
+            held, more, gone, asked = map(int, numbers)
+            ended, requested = ended + gone, requested + asked
+            lasted = lasted and (held == 1 or begins)
+            begins = False
+            if not more:
+                break
+        return ended, requested, lasted
+
+    def _purge(self, queue: str, state: State, map_version: int) -> Steps[int]:
+        """As `purge`, in one place."""
+        check_purge(state)
+        removed = 0
+        for place in _PLACES.get(state, (state.value,)):
+            removed += (yield from self._sweep(queue, None, b"", place, map_version))[0]
+        if state.value in _WAITING:
+            yield from self._act("release", queue, b"")
+        return removed
+
+    def configure(
+        self,
+        queue: str,
+        *,
+        max_length: int | None = None,
+        lane_failure: LaneFailure | None = None,
+        paused: bool | None = None,
+    ) -> Steps[QueueSettings]:
+        return read_settings((yield from self._configure(queue, max_length, lane_failure, paused)))
+
+    def _configure(
+        self, queue: str, max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None
+    ) -> Steps[dict[str, str]]:
+        """Set something in one place. Return all that is set there, as it lies in Redis."""
+        if max_length is not None:
+            names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
+        reply = yield from self._act("configure", queue, *write_settings(max_length, lane_failure, paused))
+        return dict(word.split("=", 1) for word in as_text(reply).split())
+
+    def _park(self, place: str, lane: str, how: str, map_version: int) -> Steps[bool]:
+        """Park or resume a lane in one place, as lua/park.lua does it."""
+        return (yield from self._act("park", place, encoded(lane), how, map_version)) == b"1"
+
+    def advance(self, queue: str, ms: int) -> Steps[None]:
+        yield from self._act("advance", queue, ms)
+
+    def advance_limits(self, ms: int) -> Steps[None]:
+        yield from self._advance_limits((self.shared(),), ms)
+
+    def _advance_limits(self, place: tuple[str, ...], ms: int) -> Steps[None]:
+        start, cursor = f"{place[0]}:limit:", "0"
+        for _ in range(limits.PURGE_ROUNDS):
+            cursor, keys = yield Command(("SCAN", cursor, "MATCH", f"{start}*", "COUNT", PURGE_MOST))
+            if keys:
+                found = (as_text(key).removeprefix(start) for key in keys)
+                yield from self._act_at(place, "advance_limits", ms, *found)
+            if as_text(cursor) == "0":
+                break
+
+    def set_limit(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        interval_us: int | None = None,
+        burst: int | None = None,
+    ) -> Steps[None]:
+        numbers = ("" if number is None else number for number in (concurrency, interval_us, burst))
+        place = yield from self._place_to_set(name)
+        yield from self._act_at(place, "set_limit", encoded(name), 0, *numbers)
+
+    def clear_limit(self, name: str) -> Steps[bool]:
+        place = yield from self._place_of(name)
+        return bool(place) and (yield from self._act_at(place, "set_limit", encoded(name), 1, "", "", "")) == b"1"
+
+    def _place_to_set(self, name: str) -> Steps[tuple[str, ...]]:
+        """As `_place_of`. Raises `InvalidArgument` for a limit that has none."""
+        return (yield from self._place_of(name))
+
+    def set_share(self, name: str, weight: int) -> Steps[None]:
+        yield from self._act_at((self.shared(),), "set_share", encoded(name), weight)
+
+    def _act_at(self, place: tuple[str, ...], script: str, *args: Arg) -> Steps[bytes]:
+        """A call about limits or shares, under a nonce. `place`: the keys of the script."""
+        nonce: Nonce = yield Draw()
+        reply: bytes = yield Invoke(SCRIPTS[script], place, (nonce.session, nonce.number, *args))
+        return reply
+
+    def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
+        nonce: Nonce = yield Draw()
+        args: tuple[Arg, ...] = (nonce.session, nonce.number, worker, int(quiet), QUIET_TTL_MS)
+        reply: bytes = yield Invoke(SCRIPTS["quiet"], (self.shared(),), (*args, self.signal_channel(worker)))
+        return reply == b"1"
+
+
+def write_settings(max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None) -> list[str]:
+    """Settings and their values, as lua/configure.lua takes them. None: the setting stays as it is."""
+    changes: list[str] = []
+    if max_length is not None:
+        changes += ["max_length", str(max_length or "")]
+    if lane_failure is not None:
+        changes += ["lane_failure", "" if lane_failure is LaneFailure.SKIP else lane_failure.value]
+    if paused is not None:
+        changes += ["paused", "1" if paused else ""]
+    return changes

@@ -1,0 +1,152 @@
+"""The native engine: what producers and workers need. Every transition is one script; see lua/ for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from tenure.core.engine import Feature, Maintained, Trait
+from tenure.core.errors import QueueFull, ReplyError, UnsupportedFeature
+from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
+from tenure.core.partitions import PartitionMap, split_place
+from tenure.core.shape import Progress
+from tenure.core.steps import Arg, Invoke, Reply, Steps
+from tenure.engines.kit.chunks import Part, known
+from tenure.engines.kit.config import META_TTL_MS
+from tenure.engines.kit.encoding import as_bytes, as_text
+from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
+from tenure.engines.native.keys import namespace_prefix, queue_prefix
+from tenure.engines.native.partitions.engine import PartitionedEngine
+from tenure.engines.native.records import read_record, write_progress
+from tenure.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
+from tenure.engines.native.wire import (
+    TOO_LONG,
+    WOKE,
+    enqueue_call,
+    new_part,
+    outcome_part,
+    read_enqueued,
+    too_long,
+)
+
+__all__ = ["NativeConfig", "NativeEngine"]
+
+
+class NativeEngine(PartitionedEngine):
+    """Tenure's own wire format: engine, inspector and controller of one namespace.
+
+    engine = NativeEngine("shop")
+    driver.run(engine.enqueue([NewJob("images", "id-1", b"cat.png")]))
+    """
+
+    name: ClassVar[str] = "native"
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
+    traits: ClassVar[frozenset[Trait]] = frozenset(Trait) - {Trait.GROUPS, Trait.PASSED_RAW}
+    scripts = SCRIPTS
+    layout = LAYOUT
+    _new_part = staticmethod(new_part)
+    _outcome_part = staticmethod(outcome_part)
+
+    def __init__(self, namespace: str = "tenure", config: NativeConfig | None = None) -> None:
+        self.namespace = namespace
+        self.config = config or NativeConfig()
+        super().__init__(self.config.timing, self.config.as_argument())
+
+    def prefix(self, queue: str) -> str:
+        return queue_prefix(self.namespace, queue)
+
+    def shared(self) -> str:
+        return namespace_prefix(self.namespace)
+
+    def _add(
+        self,
+        jobs: Sequence[NewJob],
+        queue: str,
+        chunk: list[Part],
+        room: int,
+        version: int | None = None,
+        asks: bool = False,
+    ) -> Steps[Iterable[Enqueued]]:
+        script, asked, args = enqueue_call(chunk, room, version, asks)
+        reply = yield from _with_room(queue, self._act(script, queue, asked, *args))
+        if reply.endswith(WOKE) and self.is_partition(queue):
+            yield from self._post(queue)
+        return read_enqueued(jobs, chunk, reply)
+
+    def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
+        """What the limits and shares of jobs need before the jobs are added. Here nothing, on a cluster notes."""
+        yield from ()
+
+    def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+        """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
+        queue = jobs[0].queue
+        yield from self._register(queue)
+        return (yield from self.changes.following(queue, lambda map: self._import_by(map, name, jobs)))
+
+    def _import_by(self, map: PartitionMap, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+        queue = jobs[0].queue
+        if map.is_parted:
+            raise UnsupportedFeature(f"Queue {queue!r} has partitions; jobs of other wire formats move to one without.")
+        parts = [new_part(position, job) for position, job in enumerate(jobs)]
+        script, room, args = enqueue_call(parts, len(jobs), map.version)
+        added = _added((yield from _with_room(queue, _one(self._import(script, queue, name, room, *args)))))
+        if added is None:
+            raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
+        return added
+
+    def end_import(self, queue: str, name: str) -> Steps[list[bool] | None]:
+        """Give up a move, unless its jobs were added: see `engines.kit.moving`."""
+        return _added((yield self._import("enqueue", queue, name, 0)))
+
+    def _import(self, script: str, queue: str, name: str, room: Arg, *args: Arg) -> Invoke:
+        return Invoke(IMPORTS[script], self._keys(queue), (f"move-{name}", 1, room, *args))
+
+    def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
+        id, data, token, failures, crashes = row
+        name, partition = split_place(queue) if "/" in queue else (queue, 0)
+        return Lease(worker, int(token), read_record(name, id, data), failures, crashes, alone_ms, "", partition)
+
+    def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
+        args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, write_progress(progress))
+        noted: int = yield from self._ask("progress", lease.place, *args)
+        return noted == 1
+
+    def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
+        reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, *notes = reply
+        if notes:
+            self._note_map(queue, notes[0])
+        poisoned = []
+        for raw_id in poison:
+            view = yield from self.job(queue, as_text(raw_id))
+            if view is not None and view.state is State.BROKEN:
+                poisoned.append(view)
+        return Maintained(promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms))
+
+    def result(self, queue: str, id: str) -> Steps[JobView | None]:
+        raw_id = as_bytes(id)
+        nothing: Reply = []
+        reply = yield from self._first(queue, id, lambda place: self._ask("show", place, raw_id, WATCH_TTL_MS), nothing)
+        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+
+    def result_channel(self, queue: str, id: str) -> str:
+        return f"{self.prefix(queue)}:ended:{id}"
+
+
+def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:
+    """Raise `QueueFull` where the script refuses jobs above the queue's maximum length."""
+    try:
+        return (yield from steps)
+    except ReplyError as error:
+        if error.prefix != TOO_LONG:
+            raise
+        raise too_long(queue, error) from error
+
+
+def _added(letters: bytes) -> list[bool] | None:
+    return None if letters == b"-" else [letter == ord("1") for letter in letters.removesuffix(WOKE)]
+
+
+def _one(call: Invoke) -> Steps[bytes]:
+    reply: bytes = yield call
+    return reply

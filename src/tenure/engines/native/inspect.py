@@ -1,0 +1,156 @@
+"""The native engine for those who look: queues, counts, jobs, workers. Nothing here changes a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenure.core import limits
+from tenure.core.errors import InvalidArgument, Unreachable, invalid, is_silent
+from tenure.core.job import JobView, Page, QueueView, State, WorkerView
+from tenure.core.rates import LimitPage, LimitView, SharePage
+from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
+from tenure.core.steps import Invoke, Steps
+from tenure.engines.kit.base import Scripted
+from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
+from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
+from tenure.engines.native.config import NativeConfig
+from tenure.engines.native.keys import decoded, encoded, queue_of
+from tenure.engines.native.records import read_view
+
+
+class NativeInspector(Scripted):
+    """Reading half of the native engine."""
+
+    config: NativeConfig
+
+    def _view(self, queue: str, state: State, id: bytes, row: list[Any]) -> JobView:
+        return read_view(queue, state, id, row, self.config.alone_from)
+
+    def queue(self, name: str) -> Steps[QueueView]:
+        return (yield from self._one_queue(name))
+
+    def _one_queue(self, name: str) -> Steps[QueueView]:
+        """A queue, or one partition of it."""
+        *common, settings, parked, blocked, suspects, limited = yield from self._ask("counts", name)
+        values = {field: as_text(value) for field, value in fields_of(settings).items()}
+        return replace(
+            self._counted(name, common),
+            settings=read_settings(values),
+            parked_lanes=parked,
+            blocked_lanes=blocked,
+            suspects=suspects,
+            limited=limited,
+        )
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        raw_id = as_bytes(id)
+        reply = yield from self._ask("show", queue, raw_id, 0)
+        return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]:
+        if lane is not None and state is not State.READY:
+            raise InvalidArgument(f"Of a lane, only the jobs that wait in it can be listed, not those {state.value}.")
+        check_page(offset, limit)
+        cursor = read_cursor(after, state, lane)
+        end, rows = yield from self._ask("page", queue, state.value, encoded(lane or ""), offset, limit, *cursor)
+        if lane is not None:
+            total = (yield from self._one_lane(queue, lane)).waiting
+        else:
+            total = (yield from self._one_queue(queue)).counts[state]
+        jobs = tuple(self._view(queue, state, row[0], row[1:]) for row in rows)
+        return Page(jobs, total, write_cursor(end, state, lane))
+
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        return (yield from self._one_lane(queue, lane))
+
+    def _one_lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        return _read_lane((yield from self._ask("lane", queue, encoded(lane))))
+
+    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+        if state is LaneState.IDLE:
+            raise invalid("state", "ready, busy, blocked or parked", "idle", "Redis has nothing of idle lanes.")
+        following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
+        return LanePage(tuple(map(_read_lane, rows)), following)
+
+    def workers(self) -> Steps[list[WorkerView]]:
+        seen = yield from self._announced()
+        active: dict[str, int] = {}
+        for queue in sorted({queue for worker in seen for queue in worker.queues}):
+            for name, held in (yield from self._holders(queue)).items():
+                active[name] = active.get(name, 0) + held
+        return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
+
+    def _holders(self, queue: str) -> Steps[dict[str, int]]:
+        """The workers that hold jobs of a queue, and how many. None while its node is lost: that hides no worker."""
+        try:
+            pairs = yield from self._ask("holders", queue)
+        except Unreachable as error:
+            if is_silent(error):
+                raise
+            return {}
+        return {as_text(name): held for name, held in zip(pairs[::2], pairs[1::2], strict=True)}
+
+    def limit(self, name: str) -> Steps[LimitView]:
+        place = yield from self._place_of(name)
+        if not place:
+            return LimitView(name)
+        return _read_limit(name, (yield Invoke(self.scripts["limit"], place, (encoded(name),))))
+
+    def _place_of(self, name: str) -> Steps[tuple[str, ...]]:
+        """The beginning of the keys of a limit, as the keys of its scripts; empty for a limit that has none."""
+        yield from ()
+        return (self.shared(),)
+
+    def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
+        return (yield from self._limit_names((self.shared(),), cursor))
+
+    def _limit_names(self, keys: tuple[str, ...], cursor: str) -> Steps[LimitPage]:
+        place, _, after = (cursor or "limits 0").partition(" ")
+        if place not in ("limits", "waiting", "resting") or not after.isdigit():
+            raise invalid("cursor", "one of an earlier page, or empty", repr(cursor[:40]))
+        place, after, found = yield Invoke(self.scripts["limits"], keys, (place, after, limits.PAGE_MAX))
+        names = tuple(decoded(as_text(name)) for name in found)
+        return LimitPage(names, f"{as_text(place)} {as_text(after)}" if place else "")
+
+    def shares(self, cursor: int = 0) -> Steps[SharePage]:
+        after, found = yield Invoke(self.scripts["shares"], (self.shared(),), (cursor, limits.PAGE_MAX))
+        weights = {
+            decoded(as_text(name)): number_of(weight) or 1 for name, weight in zip(found[::2], found[1::2], strict=True)
+        }
+        return SharePage(weights, int(after))
+
+
+def _read_limit(name: str, reply: list[Any]) -> LimitView:
+    stored, state, active, waiting, now = reply
+    concurrency, interval, burst = (number_of(word) for word in (stored or b"::").split(b":"))
+    rests = number_of(state.partition(b" ")[2]) or 0
+    queues = [as_text(prefix) for prefix in waiting[::2]]
+    lanes = dict(zip(map(queue_of, queues), waiting[1::2], strict=True))
+    return LimitView(name, concurrency, interval, burst, active, lanes, rests if rests > now else None)
+
+
+def read_settings(values: dict[str, str]) -> QueueSettings:
+    """The settings of a queue as they lie in Redis. What another version wrote and we do not know is left out."""
+    rule = values.get("lane_failure", "")
+    return QueueSettings(
+        max_length=int(values.get("max_length", 0)),
+        lane_failure=LaneFailure(rule) if rule in set(LaneFailure) else LaneFailure.SKIP,
+        paused="paused" in values,
+    )
+
+
+def _read_lane(row: list[Any]) -> LaneView:
+    name, waiting, busy, limit, parked, blockers, state = row
+    at, _, job = as_text(parked).partition(" ")
+    first = as_text(blockers[0]) if blockers else None
+    lane, parked_ms = decoded(as_text(name)), int(at) if at else None
+    return LaneView(lane, LaneState(as_text(state)), waiting, busy, limit, parked_ms, job or None, first)

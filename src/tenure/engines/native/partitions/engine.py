@@ -1,0 +1,330 @@
+"""The working half of the native engine, for queues with and without partitions. See docs/decisions/0026.
+
+Each partition is an ordinary queue of the engine (`core.partitions` has its name), so that no script knows of the
+others. What is asked of the queue is asked of the partition that a job belongs to, or of all of them in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from tenure.core import limits
+from tenure.core.engine import Alone, HeartbeatReply, Maintained
+from tenure.core.errors import TenureError, is_away, is_silent
+from tenure.core.job import Dropped, Lease, Leased, LeaseRef, Refused, together
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.partitions import place_of, split_place
+from tenure.core.shape import PLAIN
+from tenure.core.steps import Command, Reply, Steps, T
+from tenure.core.waiting import Lead, Wake
+from tenure.engines.kit.chunks import Failures, known, sooner
+from tenure.engines.kit.encoding import as_text
+from tenure.engines.native.partitions.producer import PartitionedProducer
+from tenure.engines.native.partitions.turns import Turns
+
+_Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
+"""Places, queues with partitions, queues whose number of partitions is unknown, and whether a post had one."""
+
+
+class PartitionedEngine(PartitionedProducer):
+    """The working half of the native engine, for queues with and without partitions."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._turns: dict[str, Turns] = {}
+        self._claims: set[str] = set()
+        """Queues with partitions from which a worker of this process claims."""
+        self._waits: set[str] = set()
+        """Those for which it waits now."""
+
+    def _note_map(self, queue: str, text: bytes) -> None:
+        self.maps.note(split_place(queue)[0], as_text(text))
+
+    def _turns_of(self, queue: str, partitions: int) -> Turns:
+        turns = self._turns.get(queue)
+        if turns is None or turns.partitions != partitions:
+            turns = self._turns[queue] = Turns(partitions)
+        return turns
+
+    # -------------------------------------------------------------------------------------------------------- workers
+
+    def lease(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = limits.MAX_HELD,
+        of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
+    ) -> Steps[Leased]:
+        if self.maps.are_whole(queues):
+            return super().lease(worker, queues, limit, lease_ms, slots, of_lane, alone)
+        return self._lease_from_places(worker, queues, limit, lease_ms, slots, of_lane, alone)
+
+    def _lease_from_places(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None,
+        slots: int,
+        of_lane: Mapping[str, int] | None,
+        alone: Alone,
+    ) -> Steps[Leased]:
+        answers: list[Leased] = []
+        while True:
+            lease = super().lease
+            places, parted, unknown, posted = yield from self._order(queues, lease_ms)
+            if not parted and not unknown:
+                return (yield from lease(worker, queues, limit, lease_ms, slots, of_lane, alone))
+            of_places = {place: of_lane.get(split_place(place)[0], 1) for place in places} if of_lane else None
+            try:
+                leased = yield from lease(worker, places, limit, lease_ms, slots, of_places, alone)
+            except TenureError as error:
+                # Among several places the engine itself continues with the others.
+                if len(places) > 1 or is_away(error) or places[0] in queues:
+                    raise
+                leased = Leased(refused=(Refused(places[0], str(error)),))
+            for queue, turns in parted.items():
+                turns.reserved = None
+                if len(leased.leases) >= limit and (partition := turns.to_post()) is not None:
+                    yield from self._post(place_of(queue, partition))
+            answers.append(self._whole(leased, parted, unknown))
+            if leased.leases or not posted:
+                return together(answers)
+
+    def _order(self, queues: Sequence[str], lease_ms: int | None) -> Steps[_Order]:
+        """The places to claim from, in their order."""
+        places: list[str] = []
+        parted: dict[str, Turns] = {}
+        unknown: list[Refused] = []
+        is_posted = False
+        for queue in queues:
+            try:
+                partitions = yield from self.partitions(queue)
+            except TenureError as error:
+                if is_away(error) or len(queues) == 1:
+                    raise
+                unknown.append(Refused(queue, str(error)))
+                continue
+            if partitions == 1:
+                places.append(queue)
+                continue
+            turns = parted[queue] = self._turns_of(queue, partitions)
+            if lease_ms is None:
+                self._claims.add(queue)
+            posted = (yield from self._take_post(queue, turns)) if turns.takes_post() else None
+            is_posted = is_posted or posted is not None
+            if posted is None and turns.looks_around():
+                yield from self._look_around(queue, turns)
+            places += [place_of(queue, partition) for partition in turns.order(posted)]
+        return places, parted, unknown, is_posted
+
+    def _whole(self, leased: Leased, parted: Mapping[str, Turns], unknown: Sequence[Refused]) -> Leased:
+        """The answer of a claim from partitions, as one from their queues."""
+        refused = [*unknown]
+        for one in leased.refused:
+            queue, partition = split_place(one.queue)
+            if queue not in parted:
+                refused.append(one)
+            elif parted[queue].refuse(partition):
+                refused.append(Refused(queue, one.reason, partition))
+        reserved = leased.reserved
+        if reserved is not None:
+            reserved, partition = split_place(reserved)
+            if reserved in parted:
+                parted[reserved].reserved = partition
+        dropped = tuple(Dropped(split_place(one.queue)[0], one.id, one.reason) for one in leased.dropped)
+        next_ms = sooner(leased.next_ms, _soonest(parted))
+        return Leased(leased.leases, dropped, tuple(refused), next_ms, reserved)
+
+    def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
+        if self._turns:
+            name, partition = split_place(queue)
+            if name in self._turns:
+                self._turns[name].learn(partition, notes[0] if notes else 0, known(next_ms))
+
+    def _take_post(self, queue: str, turns: Turns) -> Steps[int | None]:
+        try:
+            posted = yield Command(("LPOP", f"{self.prefix(queue)}:post"))
+        except TenureError as error:
+            if is_silent(error):
+                raise
+            turns.look_everywhere()  # the node of the first partition is away, others may not be
+            return None
+        return int(posted) % turns.partitions if posted else None
+
+    def _look_around(self, queue: str, turns: Turns) -> Steps[None]:
+        for partition in range(turns.partitions):
+            if (yield from _if_reached(self._flagged(place_of(queue, partition)))):
+                turns.note(partition)
+
+    def _post_if_flagged(self, place: str) -> Steps[bool]:
+        is_flagged = yield from _if_reached(self._flagged(place))
+        if is_flagged:
+            yield from self._post(place)
+        return bool(is_flagged)
+
+    def _flagged(self, place: str) -> Steps[bool]:
+        """Whether jobs may be ready: scripts push to `wake` for them, and a claim that leaves none deletes it."""
+        return bool((yield Command(("LLEN", f"{self.prefix(place)}:wake"))))
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake | Lead:
+        """Wait for a token in `wake`. An idle worker of one queue without partitions claims in the same write: see
+        decision 0002."""
+        # Where the map of partitions must be read first, the claim would begin with another script.
+        if len(queues) > 1 or not self.maps.are_whole(queues):
+            return Wake(self._wake(queues, timeout_ms))
+        queue, timing = queues[0], self.timing
+        most_ms = timing.lease_ms + timing.grace_ms - timing.beat_ms
+        return Lead(_block((f"{self.prefix(queue)}:wake",), min(timeout_ms, most_ms)), queue, if_idle=True)
+
+    def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
+        """Wait for a job. A queue needs one connection, however many partitions it has."""
+        keys, parted = {}, {}
+        for queue in queues:
+            partitions = yield from self.partitions(queue)
+            if partitions > 1:
+                parted[queue] = self._turns_of(queue, partitions)
+            keys[f"{self.prefix(queue)}:{'post' if partitions > 1 else 'wake'}"] = queue
+        for queue, turns in parted.items():
+            if turns.next_ms() == 0:  # a job has ended since the last claim
+                return queue
+        self._waits |= parted.keys()
+        try:
+            reply: Reply = yield _block(keys, timeout_ms)
+        finally:
+            self._waits -= parted.keys()
+        woken = keys[reply[0].decode()] if reply else None
+        if woken in parted:
+            parted[woken].note(int(reply[1]) % parted[woken].partitions)
+        return woken
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        if self._turns:
+            return self._settle_in_places(settlements)
+        for lease, _ in settlements:
+            if lease.partition:
+                return self._settle_in_places(settlements)
+        return super().settle(settlements)
+
+    def _settle_in_places(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        answers = yield from super().settle(settlements)
+        for place in {lease.place for lease, outcome in settlements if _may_wake(lease, outcome)}:
+            queue, partition = split_place(place)
+            if (yield from self.partitions(queue)) == 1:
+                continue
+            if queue in self._claims and queue not in self._waits:  # this worker has a free slot now
+                self._turns[queue].note(partition)
+            else:
+                yield from self._post_if_flagged(place)
+        return answers
+
+    def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
+        if self.maps.are_whole(queues) and not any(ref.partition for ref in leases):
+            return super().heartbeat(worker, queues, leases)
+        return self._heartbeat_places(worker, queues, leases)
+
+    def _heartbeat_places(
+        self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]
+    ) -> Steps[HeartbeatReply]:
+        places: list[str] = []
+        for queue in queues:
+            partitions = yield from self.partitions(queue)
+            held = {ref.partition for ref in leases if ref.queue == queue}
+            if partitions == 1 and held <= {0}:
+                places.append(queue)
+            else:
+                turns = self._turns_of(queue, max([partitions, *(one + 1 for one in held)]))
+                places += [place_of(queue, partition) for partition in turns.beats(held)]
+        reply = yield from super().heartbeat(worker, places, leases)
+        if places == list(queues):
+            return reply
+        orphaned = tuple(map(_of_queue, reply.orphaned))
+        cancelled = tuple(replace(one, ref=_ref_of_queue(one.ref)) for one in reply.cancelled)
+        paused = frozenset(split_place(place)[0] for place in reply.paused)
+        return replace(reply, orphaned=orphaned, cancelled=cancelled, paused=paused)
+
+    def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
+        places: list[str] = []
+        for queue in queues:
+            places += yield from self._places(queue)
+        released = yield from super().leave(worker, places, crashed)
+        if released:
+            for place in places:
+                if place not in queues or place_of(place, 1) in places:
+                    yield from self._post_if_flagged(place)
+        return released
+
+    def maintain(
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        limit: int = limits.TEND_LIMIT,
+        raw_queues: Collection[str] = (),
+    ) -> Steps[Maintained]:
+        maintain = super().maintain
+        places: list[str] = []
+        for queue in queues:
+            places += yield from self._places(queue)
+        if len(places) == len(queues):
+            return (yield from maintain(queues, tasks, limit, raw_queues))
+        raw_places = [place for place in places if split_place(place)[0] in raw_queues]
+        done = yield from maintain(places, tasks, limit, raw_places)
+        failures = Failures()
+        for place in places:
+            if place not in queues or place_of(place, 1) in places:
+                yield from failures.guard(self._post_if_flagged(place))
+        failures.end()
+        poisoned = tuple(replace(view, queue=split_place(view.queue)[0]) for view in done.poisoned)
+        more, next_ms = done.more, known(done.next_ms)
+        for queue in queues:
+            map = yield from self.maps.of(queue)
+            if map.sources:
+                wait_ms = yield from self.changes.round(queue, map)
+                more, next_ms = more or wait_ms == 0, sooner(next_ms, known(wait_ms))
+        return replace(done, poisoned=poisoned, more=more, next_ms=-1 if next_ms is None else next_ms)
+
+
+def _block(keys: Iterable[str], timeout_ms: int) -> Command:
+    """Take a token of one of these lists, or wait for it."""
+    block_ms = max(timeout_ms, limits.MIN_WAIT_MS)
+    return Command(("BLPOP", *keys, f"{block_ms / limits.SECOND:.3f}"), block_ms=block_ms)
+
+
+def _may_wake(lease: Lease, outcome: Outcome) -> bool:
+    """Whether the end of a lease may make a job ready: its own, the next one of its lane, or one that waits for it."""
+    return lease.record.shape is not PLAIN or not isinstance(outcome, Completed)
+
+
+def _of_queue(lease: Lease) -> Lease:
+    """A lease whose record names a place, with the queue and the partition instead."""
+    queue, partition = split_place(lease.record.queue)
+    return structs.replace(lease, record=structs.replace(lease.record, queue=queue), partition=partition)
+
+
+def _ref_of_queue(ref: LeaseRef) -> LeaseRef:
+    queue, partition = split_place(ref.queue)
+    return structs.replace(ref, queue=queue, partition=partition)
+
+
+def _soonest(parted: Mapping[str, Turns]) -> int | None:
+    soonest: int | None = None
+    for turns in parted.values():
+        soonest = sooner(soonest, turns.next_ms())
+    return soonest
+
+
+def _if_reached(steps: Steps[T]) -> Steps[T | None]:
+    """The answer; None when the node is away."""
+    try:
+        return (yield from steps)
+    except TenureError as error:
+        if is_silent(error):
+            raise
+        return None

@@ -1,0 +1,374 @@
+"""Queues in several partitions for the inspector and the controller, which show and change each as one queue."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from tenure.core import limits, names
+from tenure.core.errors import InvalidArgument, ReplyError, Unreachable, UnsupportedFeature, invalid, is_silent
+from tenure.core.job import JobView, NewJob, Page, QueueView, Repartition, State
+from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
+from tenure.core.schedule import ScheduleSpec, Tick, Ticked
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, LanePage, LaneState, LaneView, QueueSettings
+from tenure.core.steps import Steps
+from tenure.engines.native.inspect import read_settings
+from tenure.engines.native.partitions.changes import Controlled, PartitionChanges
+from tenure.engines.native.partitions.maps import MAP_TRIES, PartitionMaps
+from tenure.engines.native.partitions.views import of_queue, page_of_queue, settings_of, together
+from tenure.engines.native.wire import MOVES, NOT_PARTED
+
+T = TypeVar("T")
+
+_CURSOR: Final = ":"
+"""Stands between the partition and the cursor in it, in the cursor of a page."""
+
+
+class PartitionedInspector(Controlled):
+    """The inspecting and acting half of the native engine, for queues with and without partitions."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.maps = PartitionMaps(self)
+        self.changes = PartitionChanges(self, self.maps, self._post)
+
+    def partitions(self, queue: str) -> Steps[int]:
+        """How many partitions of a queue may have jobs. 1: it has none."""
+        return (yield from self.maps.of(queue)).places
+
+    @abstractmethod
+    def _post(self, place: str) -> Steps[None]:
+        """Name a partition that has jobs to one of the workers that wait."""
+
+    def _places(self, queue: str) -> Steps[list[str]]:
+        """The partitions of a queue, those that jobs leave by a change first; of one partition that one."""
+        if split_place(queue)[1]:
+            return [queue]
+        return [place_of(queue, partition) for partition in (yield from self.maps.of(queue)).order]
+
+    def _where(self, queue: str, id: str) -> Steps[list[str]]:
+        """Where a job may be: first where its id alone would put it."""
+        places = yield from self._places(queue)
+        if len(places) > 1:
+            homes = [place_of(queue, home) for home in (yield from self.maps.of(queue)).homes(id)]
+            places = [*homes, *(place for place in places if place not in homes)]
+        return places
+
+    def _homes_of_lane(self, queue: str, lane: str) -> Steps[list[str]]:
+        """Where the jobs of a lane may be: during a change in its old partition, and else in its new one."""
+        return [place_of(queue, home) for home in (yield from self.maps.of(queue)).homes(f"lane {lane}")]
+
+    def _home_of_lane(self, queue: str, lane: str) -> Steps[str]:
+        *olds, home = yield from self._homes_of_lane(queue, lane)
+        for old in olds:
+            if (yield from self._one_lane(old, lane)).state is not LaneState.IDLE:
+                return old
+            yield from self._finish_moves_of(queue, old)
+        return home
+
+    def _first(
+        self, queue: str, id: str, ask: Callable[[str], Steps[T]], nothing: T, *, refuses_old_maps: bool = False
+    ) -> Steps[T]:
+        """The first answer about a job that is not `nothing`. `refuses_old_maps`: the script that is asked does."""
+        for _ in range(2):
+            for place in (yield from self._where(queue, id)):
+                answer = yield from ask(place)
+                if answer != nothing:
+                    return answer
+            if split_place(queue)[1]:
+                break
+            # It may be in a partition that this process does not know, or on its way to one.
+            known = yield from self.maps.of(queue)
+            newest = known if refuses_old_maps and not known.version else (yield from self.maps.ask(queue))
+            yield from self.changes.finish_moves(queue)
+            if newest == known and not newest.before:
+                break
+        return nothing
+
+    # -------------------------------------------------------------------------------------------------------- looking
+
+    def queue(self, name: str) -> Steps[QueueView]:
+        return (yield from self._all_of_queue(name, skips_lost=True))
+
+    def settings(self, queue: str) -> Steps[QueueSettings]:
+        return (yield from self._all_of_queue(queue)).settings
+
+    def _all_of_queue(self, name: str, *, skips_lost: bool = False) -> Steps[QueueView]:
+        """All partitions as one queue. `skips_lost`: without those on lost nodes, if the settings can be read."""
+        map = yield from self.maps.of(split_place(name)[0])
+        if map.version:
+            map = yield from self.maps.ask(split_place(name)[0])
+        if map.places == 1 or split_place(name)[1]:
+            return (yield from self._one_queue(name))
+        views: dict[int, QueueView] = {}
+        lost: dict[int, Unreachable] = {}
+        for partition in range(map.places):
+            try:
+                views[partition] = yield from self._one_partition(place_of(name, partition))
+            except Unreachable as error:
+                if not skips_lost or is_silent(error):
+                    raise
+                lost[partition] = error
+        if min(views, default=map.number) >= map.number:
+            raise lost[0]
+        view = replace(together(name, views, map.number), unreachable=tuple(lost))
+        if not map.before:
+            return view
+        change = Repartition(map.before, map.number, None) if lost else (yield from self.changes.view(name, map))
+        return replace(view, repartition=change)
+
+    def _one_partition(self, place: str) -> Steps[QueueView]:
+        view = yield from self._one_queue(place)
+        if not view.counts[State.READY]:
+            return view
+        first = yield from super().page(place, State.READY, limit=1)
+        return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]:
+        look = super().job
+        return of_queue((yield from self._first(queue, id, lambda place: look(place, id), None)))
+
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]:
+        places = yield from self._places(queue)
+        if len(places) == 1:
+            return (yield from super().page(queue, state, offset, limit, lane, after))
+        if lane is not None:
+            home = yield from self._home_of_lane(queue, lane)
+            return page_of_queue((yield from super().page(home, state, offset, limit, lane, after)))
+        number, cursor = _read_cursor(after, len(places))
+        total = (yield from self._all_of_queue(queue)).counts[state]
+        while True:
+            skip = min(offset, limits.PAGE_OFFSET_MAX)
+            page = yield from super().page(places[number], state, skip, limit, None, cursor)
+            if page.jobs or page.next is not None:
+                break
+            offset, cursor, number = max(0, offset - page.total), None, number + 1
+            if number == len(places):
+                return Page((), total)
+        following = (number, page.next) if page.next is not None else (number + 1, "")
+        end = None if following[0] == len(places) else f"{following[0]}{_CURSOR}{following[1] or ''}"
+        return replace(page_of_queue(page), total=total, next=end)
+
+    def lane(self, queue: str, lane: str) -> Steps[LaneView]:
+        idle: list[LaneView] = []
+        for _ in range(2):
+            known = yield from self.maps.of(queue)
+            for home in (yield from self._homes_of_lane(queue, lane)):
+                view = yield from self._one_lane(home, lane)
+                if view.state is not LaneState.IDLE:
+                    return view
+                idle.append(view)
+                yield from self._finish_moves_of(queue, home)
+            if (yield from self.maps.ask(queue)).version == known.version:
+                break
+        return idle[-1]
+
+    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+        places = yield from self._places(queue)
+        inner, number = divmod(cursor, len(places))
+        page = yield from super().lanes(places[number], state, inner, limit)
+        if page.cursor:
+            return replace(page, cursor=page.cursor * len(places) + number)
+        return replace(page, cursor=(number + 1) % len(places))
+
+    def _holders(self, queue: str) -> Steps[dict[str, int]]:
+        held: Counter[str] = Counter()
+        for place in (yield from self._places(queue)):
+            held.update((yield from super()._holders(place)))
+        return held
+
+    # --------------------------------------------------------------------------------------------------------- acting
+
+    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+        def retry_by(map: PartitionMap) -> Steps[bool]:
+            ask = partial(self._retry_in, id=id, payload=payload, map=map)
+            return self._first(queue, id, ask, False, refuses_old_maps=True)
+
+        return (yield from self.changes.following(queue, retry_by))
+
+    def _retry_in(self, place: str, id: str, payload: bytes | None, map: PartitionMap) -> Steps[bool]:
+        try:
+            is_retried = yield from self._retry(place, id, payload, map.version)
+        except ReplyError as error:
+            if error.prefix == NOT_PARTED:
+                raise UnsupportedFeature(
+                    f"Job {id!r} has limits, or a lane and a unique key, and its queue has partitions now: it cannot "
+                    "run there. Enqueue it to another queue."
+                ) from error
+            if error.prefix == MOVES:
+                yield from self.changes.move(*split_place(place), id)
+            raise
+        if is_retried and map.places > 1:
+            yield from self._post(place)
+        return is_retried
+
+    def discard(self, queue: str, id: str) -> Steps[bool]:
+        discard = super().discard
+        return (yield from self._first(queue, id, lambda place: discard(place, id), False))
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
+        cancel = super().cancel
+        return (yield from self._first(queue, id, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
+
+    def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
+        counts = Counter[str]()
+
+        def cancel(place: str, map: PartitionMap) -> Steps[None]:
+            count = yield from self._cancel_all(place, lane, reason, map.version)
+            counts.update(cancelled=count.cancelled, requested=count.requested)
+
+        yield from self._in_each(queue, lane, cancel)
+        return CancelCount(counts["cancelled"], counts["requested"])
+
+    def _in_each(self, queue: str, lane: str | None, act: Callable[[str, PartitionMap], Steps[None]]) -> Steps[None]:
+        """Act in all partitions of a queue, or in those where a lane may be: first in those that jobs leave."""
+
+        def act_by(map: PartitionMap) -> Steps[None]:
+            def act_in(place: str) -> Steps[None]:
+                yield from act(place, map)
+                yield from self._finish_moves_of(queue, place)
+
+            places = yield from (self._places(queue) if lane is None else self._homes_of_lane(queue, lane))
+            yield from _where_reached([act_in(place) for place in places])
+
+        yield from self.changes.following(queue, act_by)
+
+    def _finish_moves_of(self, queue: str, place: str) -> Steps[None]:
+        """Let the jobs that leave a partition arrive in those that the caller looks at next."""
+        if split_place(place)[1] in (yield from self.maps.of(queue)).sources:
+            yield from self.changes.finish_moves(queue)
+
+    def purge(self, queue: str, state: State) -> Steps[int]:
+        removed: list[int] = []
+
+        def remove(place: str, map: PartitionMap) -> Steps[None]:
+            removed.append((yield from self._purge(place, state, map.version)))
+
+        yield from self._in_each(queue, None, remove)
+        return sum(removed)
+
+    def configure(
+        self,
+        queue: str,
+        *,
+        max_length: int | None = None,
+        lane_failure: LaneFailure | None = None,
+        paused: bool | None = None,
+    ) -> Steps[QueueSettings]:
+        if max_length is not None:
+            names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
+        values: dict[int, dict[str, str]] = {}
+        map = yield from self.maps.of(queue)
+        for _ in range(MAP_TRIES):
+            if max_length is not None and 0 < max_length < map.number:
+                rule = f"0, or at least {map.number}, the number of the queue's partitions"
+                raise invalid("max_length", rule, str(max_length))
+
+            def set_in(partition: int, map: PartitionMap = map) -> Steps[None]:
+                in_use = max_length is not None and partition < map.number
+                share = share_of(max_length or 0, partition, map.number) if in_use else None
+                place = place_of(queue, partition)
+                values[partition] = yield from self._configure(place, share, lane_failure, paused)
+                if paused is False and map.places > 1:
+                    yield from self._post(place)
+                self.maps.note(queue, values[partition].get("map", ""))
+
+            yield from _where_reached([set_in(partition) for partition in map.order])
+            known, map = map, (yield from self.maps.of(queue))
+            if map.version == known.version:
+                break  # else the queue has partitions that this process did not know
+        return settings_of([read_settings(values[partition]) for partition in range(map.number)])
+
+    def repartition(self, queue: str, partitions: int) -> Steps[None]:
+        yield from self.changes.begin(queue, partitions)
+
+    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
+        def park(map: PartitionMap) -> Steps[bool]:
+            *olds, home = yield from self._homes_of_lane(queue, lane)
+            parked = False
+            for old in olds:
+                parked = yield from self._park(old, lane, "?", map.version)
+                yield from self._finish_moves_of(queue, old)
+            return (yield from self._park(home, lane, "1", map.version)) or parked
+
+        return (yield from self.changes.following(queue, park))
+
+    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
+        resumed: list[str] = []
+
+        def resume(map: PartitionMap) -> Steps[None]:
+            for home in (yield from self._homes_of_lane(queue, lane)):
+                if (yield from self._park(home, lane, "0", map.version)):
+                    resumed.append(home)
+                yield from self._finish_moves_of(queue, home)
+
+        yield from self.changes.following(queue, resume)
+        if (yield from self.partitions(queue)) > 1:
+            for home in resumed:
+                yield from self._post(home)
+        return bool(resumed)
+
+    def advance(self, queue: str, ms: int) -> Steps[None]:
+        for place in (yield from self._places(queue)):
+            yield from super().advance(place, ms)
+
+    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
+        return (yield from self._posting(queue, super().tick(queue, tick)))
+
+    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
+        return (yield from self._posting(queue, super().trigger(queue, name, job)))
+
+    def _posting(self, queue: str, steps: Steps[T]) -> Steps[T]:
+        """Schedules and the jobs of their ticks are in the first partition."""
+        answer = yield from steps
+        if (yield from self.partitions(queue)) > 1:
+            yield from self._post(queue)
+        return answer
+
+    def put_schedule(
+        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int
+    ) -> Steps[bool]:
+        def put(map: PartitionMap) -> Steps[bool]:
+            if map.is_parted and (spec.shape.lane is not None or spec.shape.unique is not None):
+                raise UnsupportedFeature(
+                    f"Queue {spec.queue!r} has partitions: the jobs of a schedule there have no lane and no unique key."
+                )
+            return self._put_schedule(spec, digest, expected, planned_ms, fire_ms, map.version)
+
+        return (yield from self.changes.following(spec.queue, put))
+
+
+def _where_reached(of_partitions: Sequence[Steps[None]]) -> Steps[None]:
+    """Run the steps of each partition, also if nodes of some are lost; then raise the error of the first of these."""
+    lost: Unreachable | None = None
+    for steps in of_partitions:
+        try:
+            yield from steps
+        except Unreachable as error:
+            if is_silent(error):
+                raise
+            lost = lost or error
+    if lost is not None:
+        lost.args = (f"{lost} The partitions on other nodes are done.",)
+        raise lost
+
+
+def _read_cursor(after: str | None, partitions: int) -> tuple[int, str | None]:
+    if after is None:
+        return 0, None
+    number, mark, cursor = after.partition(_CURSOR)
+    if not mark or not number.isdigit() or int(number) >= partitions:
+        raise InvalidArgument("`after` must be the whole cursor of a page of these jobs.")
+    return int(number), cursor or None

@@ -1,0 +1,155 @@
+"""The maps of partitions: what a process knows of them, and how the map of a queue is replaced. See decision 0027.
+
+A new map is noted in each partition first, and written for the whole queue then. From the moment when a partition has
+noted it, a caller with the old one is refused there. The caller reads the new one, or completes the change if the
+process that began it has died.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from tenure.core.errors import ReplyError, TenureError, is_away
+from tenure.core.logfmt import log_line
+from tenure.core.partitions import PartitionMap, place_of, read_map, read_noted, share_of, write_map
+from tenure.core.steps import Arg, Invoke, Steps, T
+from tenure.engines.kit.encoding import as_bytes, as_text
+from tenure.engines.native.control import NativeController, write_settings
+from tenure.engines.native.wire import OUTDATED
+
+_log: Final = logging.getLogger("tenure")
+KNOWN_S: Final = 60.0
+"""How long a process trusts the map that it has read."""
+MAP_TRIES: Final = 10
+"""How often a call by an old map is made."""
+_NONE: Final = PartitionMap()
+_OVER: Final = 1e-9
+"""A time that is over: of a map that was read."""
+
+
+class PartitionMaps:
+    """The maps of an engine's queues. `wanted`: the numbers of partitions that queues get when they are first used."""
+
+    def __init__(self, engine: NativeController) -> None:
+        self._engine = engine
+        self.wanted: dict[str, int] = {}
+        self._known: dict[str, tuple[PartitionMap, float]] = {}
+        """The maps in Redis, and until when they are trusted."""
+        self._noted: dict[str, PartitionMap] = {}
+        """Newer ones, which a partition has noted."""
+        self._differ: set[str] = set()
+        """Queues whose number in this code is not that in Redis, which has been logged."""
+
+    def known(self, queue: str) -> PartitionMap:
+        """The map as it was last read."""
+        return self._known[queue][0] if queue in self._known else _NONE
+
+    def of(self, queue: str) -> Steps[PartitionMap]:
+        known, until = self._known.get(queue, (_NONE, 0.0))
+        if time.monotonic() < until:
+            return known
+        try:
+            return (yield from self.ask(queue))
+        except TenureError as error:
+            if is_away(error) or not until:
+                raise
+            return known  # the node of the namespace is away, that of the queue may not be
+
+    def are_whole(self, queues: Iterable[str]) -> bool:
+        """Whether none of these queues ever had partitions, by maps that are still trusted.
+
+        Most queues have none: their operations are those of the superclass, without a generator around them.
+        """
+        now = time.monotonic()
+        for queue in queues:
+            known = self._known.get(queue)
+            if known is None or known[0].version or now >= known[1]:
+                return False
+        return True
+
+    def first(self, queue: str, number: int) -> Steps[PartitionMap]:
+        """Read the map in Redis; give a queue that was never used its first one."""
+        self._known[queue] = (yield from self._stored(queue, number, self.known(queue))), 0.0
+        return (yield from self.of(queue))
+
+    def ask(self, queue: str, keep_ms: str = "") -> Steps[PartitionMap]:
+        """Read the map in Redis. `keep_ms`: also list the queue, as the script `register` does."""
+        now, in_code, known = time.monotonic(), self.wanted.get(queue), self.known(queue)
+        stored = yield from self._stored(queue, in_code or 1, known, keep_ms)
+        noted = self._noted.get(queue)
+        if noted is not None and noted.version > stored.version:
+            stored = yield from self.install(queue, noted)
+        if in_code not in (None, stored.number) and queue not in self._differ:
+            self._differ.add(queue)
+            log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
+        self._known[queue] = stored, now + KNOWN_S
+        return stored
+
+    def note(self, queue: str, text: str) -> None:
+        """Take what a partition has noted; empty: nothing. If it is a newer map, the next call reads that in Redis."""
+        noted, known = read_noted(text or "0:1:0:0:0"), self.known(queue)
+        if noted.version > known.version:
+            self._noted[queue] = noted
+            # Not trusted any more. Where the new map cannot be read, workers continue by this one.
+            self._known[queue] = known, _OVER if queue in self._known else 0.0
+
+    def note_refusal(self, queue: str, error: ReplyError) -> None:
+        """Take the newer map for whose lack a script refused a call. Raises any other error."""
+        if error.prefix != OUTDATED:
+            raise error
+        self.note(queue, str(error).removeprefix(OUTDATED).strip())
+
+    def following(self, queue: str, call: Callable[[PartitionMap], Steps[T]]) -> Steps[T]:
+        """Make a call by the map of the queue; again, if another process has replaced the map meanwhile."""
+        map = yield from self.of(queue)
+        for _ in range(MAP_TRIES - 1):
+            try:
+                return (yield from call(map))
+            except ReplyError as error:
+                self.note_refusal(queue, error)
+            map = yield from self.ask(queue)
+        return (yield from call(map))
+
+    def install(self, queue: str, wanted: PartitionMap) -> Steps[PartitionMap]:
+        """Make this the map of the queue, unless it has a newer one. Of two with the same version, the one counts that
+        the first partition notes first. Return the map that the queue has then.
+
+        Several processes may do this at one time, and any of them may die after each call.
+        """
+        noted = yield from self.note_in(queue, 0, wanted, _share(wanted, 0))
+        settings = (yield from self._engine._one_queue(queue)).settings if noted.before else None
+        for partition in range(1, noted.places):
+            values = _share(noted, partition)
+            if settings is not None and partition >= noted.before:  # new partitions get the settings of the queue
+                values += write_settings(None, settings.lane_failure, settings.paused)
+            yield from self.note_in(queue, partition, noted, values)
+        return (yield from self.write(queue, noted))
+
+    def write(self, queue: str, map: PartitionMap) -> Steps[PartitionMap]:
+        """Write the map of a queue, unless there is a newer one. Return the map that the queue has then."""
+        stored = yield from self._stored(queue, 1, map)
+        self._known[queue] = stored, time.monotonic() + KNOWN_S
+        return stored
+
+    def note_in(
+        self, queue: str, partition: int, map: PartitionMap, settings: Sequence[str] = ()
+    ) -> Steps[PartitionMap]:
+        """Note a map in one partition, with settings that it gets then. Return the map that is noted there then."""
+        args: tuple[Arg, ...] = (map.version, map.number, map.before, partition, map.max_length, *settings)
+        return read_noted(as_text((yield from self._engine._ask("note_map", place_of(queue, partition), *args))))
+
+    def _stored(self, queue: str, wanted: int, known: PartitionMap, keep_ms: str = "") -> Steps[PartitionMap]:
+        engine = self._engine
+        args = (as_bytes(queue), str(wanted), write_map(known) if known.version else "", keep_ms)
+        stored: bytes = yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)
+        return read_map(as_text(stored))
+
+
+def _share(map: PartitionMap, partition: int) -> list[str]:
+    """The share of a partition in the maximum length of the queue, as a setting that it gets with the map."""
+    is_new = partition >= map.before  # one that was dropped earlier may have a share of then
+    has_share = map.before and (map.max_length or is_new) and partition < map.number
+    return write_settings(share_of(map.max_length, partition, map.number), None, None) if has_share else []

@@ -1,0 +1,47 @@
+"""One queue out of what is read of its partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from tenure.core.job import JobView, Page, QueueView, State
+from tenure.core.partitions import split_place
+from tenure.core.shape import QueueSettings
+
+
+def together(name: str, by_partition: dict[int, QueueView], partitions: int) -> QueueView:
+    views = by_partition.values()
+    counts, totals = Counter[State](), Counter[str]()
+    for view in views:
+        counts.update(view.counts)
+        totals.update(view.totals)
+    newer = [view.newer_layout for view in views if view.newer_layout is not None]
+    return QueueView(
+        name,
+        {state: counts[state] for state in State},
+        dict(sorted(totals.items())),
+        settings_of([view.settings for partition, view in by_partition.items() if partition < partitions]),
+        parked_lanes=sum(view.parked_lanes for view in views),
+        blocked_lanes=sum(view.blocked_lanes for view in views),
+        suspects=sum(view.suspects for view in views),
+        limited=sum(view.limited for view in views),
+        reserved=next((view.reserved for view in views if view.reserved), None),
+        newer_layout=max(newer, default=None),
+        oldest_ms=min((view.oldest_ms for view in views if view.oldest_ms is not None), default=None),
+        partitions=partitions,
+    )
+
+
+def settings_of(settings: list[QueueSettings]) -> QueueSettings:
+    """Each partition has its share of the maximum length. The queue is paused when all of them are."""
+    most = sum(one.max_length for one in settings)
+    return replace(settings[0], max_length=most, paused=all(one.paused for one in settings))
+
+
+def of_queue(view: JobView | None) -> JobView | None:
+    return view if view is None or not split_place(view.queue)[1] else replace(view, queue=split_place(view.queue)[0])
+
+
+def page_of_queue(page: Page) -> Page:
+    return replace(page, jobs=tuple(replace(job, queue=split_place(job.queue)[0]) for job in page.jobs))

@@ -1,0 +1,143 @@
+"""How jobs and outcomes are written for the scripts, and how the answer of an enqueue is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+from tenure.core.errors import QueueFull, ReplyError
+from tenure.core.job import Enqueued, Lease, NewJob
+from tenure.core.outcome import Outcome, Retried
+from tenure.core.shape import PLAIN, Conflict, Until
+from tenure.core.steps import Arg
+from tenure.engines.kit.chunks import Part, args_of, weight_of
+from tenure.engines.kit.encoding import as_bytes, as_text
+from tenure.engines.kit.outcomes import encode_outcome
+from tenure.engines.native.keys import encoded
+from tenure.engines.native.records import head_of, write_record
+
+_LETTERS: Final = {
+    Conflict.REJECT: "j",
+    Conflict.EXISTING: "e",
+    Conflict.REPLACE: "p",
+    Conflict.RERUN: "a",
+    Conflict.POSTPONE: "d",
+}
+_ELSEWHERE: Final = ord("?")
+_CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.items()}
+
+
+WOKE: Final = b"!"
+"""The end of the answer of lua/enqueue.lua when the queue had no jobs to claim before."""
+OUTDATED: Final = "LHMAP"
+"""The first word of the error of lua/lib/noted.lua for a caller with an old map of the queue's partitions."""
+MOVES: Final = "LHMOVES"
+"""That of a job that has to arrive in its partition first."""
+NOT_PARTED: Final = "LHPARTS"
+"""That of lua/retry.lua for a job that no queue with partitions can have."""
+NOT_HERE: Final = Enqueued("", False)
+"""The answer for a job that belongs to another partition: see lua/lib/asked.lua."""
+TOO_LONG: Final = "LHFULL"
+"""The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
+
+
+def too_long(queue: str, error: ReplyError) -> QueueFull:
+    have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
+    full = QueueFull(
+        f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "
+        "Nothing was added to it. Try again later, run more workers, or raise its max_length."
+    )
+    full.queue = queue
+    return full
+
+
+def new_part(position: int, job: NewJob) -> Part:
+    """id record, or id record due rule: see lua/enqueue.lua."""
+    record, id = write_record(job), as_bytes(job.id)
+    if job.shape is PLAIN and not job.own_id and job.delay_ms <= 0 and job.run_at_ms is None:  # as most are
+        return Part(position, (id, record), len(record))
+    due = _due(job)
+    return Part(position, (id, record, due, _rule(job)), len(record), 1 + (due != "") + weight_of(job.shape))
+
+
+def whole(part: Part) -> tuple[Arg, ...]:
+    """id record due rule, of any job."""
+    return part.args if len(part.args) == 4 else (*part.args, "", "0")
+
+
+def enqueue_call(
+    chunk: list[Part], room: int, version: int | None = None, asks: bool = False
+) -> tuple[str, Arg, Iterable[Arg]]:
+    """The script that adds these jobs, its `room`, and the arguments of the jobs.
+
+    `version`: of the queue's map of partitions, as the caller knows it; 0: it knows that there is none; None: it has
+    not asked. Then jobs that are next in line, with ids that were drawn, are added without a look at the map. `asks`:
+    only jobs whose lane, key or id is there already are added.
+    """
+    if not asks and all(len(part.args) == 2 for part in chunk):
+        return "enqueue", room if version is None else f"{room} {version} 2", args_of(chunk)
+    rows = [whole(part) for part in chunk]
+    if asks or any(row[-1] not in ("0", "1") for row in rows):
+        long_room = f"{room} {version}{'?' if asks else ''}"
+        return "enqueue_shaped", room if version is None else long_room, chain.from_iterable(rows)
+    return "enqueue", f"{room} {version or 0} 4", chain.from_iterable(rows)
+
+
+def _rule(job: NewJob) -> str:
+    """What lua/enqueue.lua is to do with a job: see there."""
+    own = str(int(job.own_id))
+    if job.shape is PLAIN or job.shape == PLAIN:
+        return own
+    unique = job.shape.unique
+    if unique is None:
+        return f"{own}-"
+    window = f"w{unique.window_ms}" if unique.until is Until.WINDOW else ""
+    wait = unique.wait_ms if unique.conflict is Conflict.POSTPONE else ""
+    return f"{own}{window}{_LETTERS[unique.conflict]}{wait}"
+
+
+def read_enqueued(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> Iterable[Enqueued]:
+    """The answers to one call."""
+    if reply.startswith(b"1" * len(chunk)):
+        return [Enqueued(jobs[part.position].id, True) for part in chunk]
+    return _read_each(jobs, chunk, reply)
+
+
+def _read_each(jobs: Sequence[NewJob], chunk: list[Part], reply: bytes) -> Iterator[Enqueued]:
+    """A letter of each job, with the ids of other jobs that follow them all."""
+    rest = reply[len(chunk) :]
+    for part, letter in zip(chunk, reply, strict=False):
+        conflict = _CONFLICTS.get(letter)
+        if letter == _ELSEWHERE:
+            yield NOT_HERE
+        elif conflict is None:
+            yield Enqueued(jobs[part.position].id, letter == ord("1"))
+        else:
+            size, _, rest = rest.partition(b":")
+            yield Enqueued(as_text(rest[: int(size)]), False, conflict)
+            rest = rest[int(size) :]
+
+
+def _due(job: NewJob) -> str:
+    if job.run_at_ms is not None:
+        return str(job.run_at_ms)
+    return f"+{job.delay_ms}" if job.delay_ms > 0 else ""
+
+
+_BAD_ENDS, _BAD_END_WEIGHT = frozenset("fbx"), 5
+"""Failed, broken, cancelled, as lua/settle.lua calls them: the whole record is kept, and each is written by itself."""
+
+
+def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
+    """id token kind ms head body, as lua/settle.lua takes them."""
+    kind, ms, body = encode_outcome(outcome)
+    record, head = lease.record, ""
+    size, weight = len(body), 1 + weight_of(record.shape)
+    if kind == "c":
+        head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
+    elif kind in _BAD_ENDS:
+        size, weight = size + len(record.payload), weight + _BAD_END_WEIGHT
+    elif isinstance(outcome, Retried) and outcome.deferred:
+        kind, head, body = "d", encoded(outcome.limit or ""), b""
+    return Part(position, (as_bytes(record.id), lease.token, kind, ms, head, body), size, weight)

@@ -1,0 +1,28 @@
+-- cancel_task: end the tasks that wait and have these bytes, and ask the workers of those that run.
+-- KEYS[1] prefix
+-- ARGV session number config limit body task md5
+-- Returns: `1 ` when more may wait, else `0 `, and how many ended
+-- Invariant: all workers get the message, those of originals too; a process of Tenure has the request until it ends. Of the
+-- processes, looks at MAX_GHOST_LOOK at most. The marker goes only with the last copy in this queue.
+--@include cancels remember
+local session, number, limit, body, task, md5 = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local config = cjson.decode(ARGV[3])
+--@include transition
+local time, micros = clock()
+local count, first = call('LREM', waiting, -limit, task), next_tokens(micros, limit)
+local marked = count > 0 and free_last(task, md5) or nil
+for n = 0, count - 1 do cancel_waiting(config, time, first + n, session, task, body, marked) end
+local aside = pid_of(redis.sha1hex(task))
+local job = aside and job_of(aside)
+if job and (job.s == 'scheduled' or job.s == 'unroutable') then
+  cancel_aside(config, time, aside, job, body, md5)
+  count = count + 1
+end
+for _, pid in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
+  if call('LINDEX', process_key(pid), -1) == task then
+    local job = job_of(pid)
+    if job and job.s == 'active' then ask(pid, job, body) end
+  end
+end
+publish_cancel(task)
+return remember(session, number, (count >= limit and '1 ' or '0 ') .. count)

@@ -1,0 +1,147 @@
+"""One worker process as its parent sees it: from its start to its end, with the keeper of its leases."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from tenure.processes.keeper import LeaseKeeper
+from tenure.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report, Status, Stop, WorkerState
+from tenure.protocols.registry import engine_of
+from tenure.redis.aio import AsyncDriver
+from tenure.runtime.log import brief, log_event
+from tenure.runtime.waits import catch_up
+
+
+class WorkerProcess:
+    """See the module.
+
+    child = await WorkerProcess.start(0, lambda descriptor: [...], driver_of)
+    child.follow(status_received, ended)
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        process: asyncio.subprocess.Process,
+        messages: MessageSocket,
+        driver_of: Callable[[str], AsyncDriver],
+    ) -> None:
+        self.slot = slot
+        self.pid = process.pid
+        self.began_at = time.monotonic()
+        self.status = Status(process.pid, WorkerState.STARTING, self.began_at)
+        self.was_ready = False
+        """Whether it has ever been running."""
+        self.is_leaving = False
+        """Whether its parent has requested a stop."""
+        self.keeping: asyncio.Task[None] | None = None
+        """Runs its keeper, which releases its jobs after its end."""
+        self._keeper: LeaseKeeper | None = None
+        self._has_stopped = False
+        self._process = process
+        self._messages = messages
+        self._driver_of = driver_of
+
+    @classmethod
+    async def start(
+        cls,
+        slot: int,
+        command: Callable[[int], Sequence[str]],
+        driver_of: Callable[[str], AsyncDriver],
+        *,
+        is_alone: bool = False,
+    ) -> WorkerProcess:
+        """Start one with the command for this descriptor of its socket. `is_alone`: it gets the stdin of its parent.
+
+        Raises `OSError` when the system cannot start a process.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command(theirs.fileno()),
+                stdin=None if is_alone else asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(slot, process, await MessageSocket.open(ours), driver_of)
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.began_at
+
+    def follow(
+        self, status_received: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
+    ) -> None:
+        """Call `status_received` for each status that it sends, and `ended` with its exit status, once and last."""
+        self._following = asyncio.create_task(self._follow(status_received, ended))
+
+    def stop(self, *, hard: bool = False) -> None:
+        """Request a stop. Harmless when it has ended."""
+        self.is_leaving = True
+        if not self._messages.is_closed:
+            self._messages.send(Stop(hard))
+        elif self._process.returncode is None and not self._has_stopped:  # its own keeper process has taken over
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def kill(self) -> None:
+        """End it by force. Its jobs are released."""
+        self.is_leaving = True
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _follow(
+        self, status_received: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
+    ) -> None:
+        receiving = asyncio.create_task(self._receive(status_received))
+        status = await self._process.wait()
+        # Its last messages are in the socket already. Do not wait for the end of the socket: a process that a handler
+        # forked may hold it open.
+        await catch_up()
+        receiving.cancel()
+        self._messages.close()
+        if self._keeper is not None:
+            self._keeper.process_ended()
+        ended(self, status)
+
+    async def _receive(self, status_received: Callable[[WorkerProcess], None]) -> None:
+        """An error here does not end the parent: the socket is closed, and the worker starts a keeper of its own."""
+        try:
+            while (message := await self._messages.receive()) is not None:
+                if isinstance(message, Orders) and self._keeper is None:
+                    driver = self._driver_of(message.url)
+                    self._keeper = LeaseKeeper(message, engine_of(message.spec), driver, self._report)
+                    self.keeping = asyncio.create_task(self._keep(self._keeper))
+                elif isinstance(message, Holdings | Goodbye) and self._keeper is not None:
+                    self._has_stopped = isinstance(message, Goodbye)
+                    self._keeper.take(message)
+                elif isinstance(message, Status):
+                    self.status = message
+                    status_received(self)
+        except Exception as error:
+            self._keeper_failed(error)
+        self._messages.close()
+        if self._keeper is not None:
+            self._keeper.socket_closed()
+
+    async def _keep(self, keeper: LeaseKeeper) -> None:
+        try:
+            await keeper.run()
+        except Exception as error:
+            self._keeper_failed(error)
+
+    def _keeper_failed(self, error: Exception) -> None:
+        log_event("keeper_lost", child=self.pid, reason="failed", error=brief(error))
+        self._messages.close()
+
+    def _report(self, report: Report) -> None:
+        self._messages.send(report, is_replaced=True)

@@ -1,0 +1,122 @@
+"""The wire protocol of hworker, as a value for `Tenure(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tenure.core import limits, names
+from tenure.core.engine import FullEngine, Timing
+from tenure.core.errors import UnsupportedFeature
+from tenure.core.steps import Steps
+from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+
+if TYPE_CHECKING:
+    from tenure.engines.hworker import HworkerEngine
+    from tenure.engines.hworker.config import HworkerConfig
+    from tenure.engines.kit.extras import Moved
+    from tenure.protocols.spec import Settings
+
+HWORKER: Final = "hworker"
+TIMEOUT_S: Final = 120.0
+FAILED_QUEUE_SIZE: Final = 1_000
+MOST_FAILED: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hworker:
+    """The protocol of hworker, a queue for Haskell.
+
+        Tenure(protocol=Hworker(name="printer"))
+
+    `name`: the pool, which has one queue, `default`. Payloads are JSON. `timeout`: how many seconds a job of another
+    client may be in progress before it runs again. `failed_queue_size`: how many failed jobs the pool keeps. Give both
+    the values of the other clients.
+
+    What a job cannot hold (an id of your own, a delay, lanes, priorities, results,
+    unique keys) is refused with `UnsupportedFeature`. `config` has the other numbers of the engine. Raises
+    `InvalidArgument` for a name that no pool can have, and for numbers out of range.
+    """
+
+    name: str
+    timeout: float = TIMEOUT_S
+    failed_queue_size: int = FAILED_QUEUE_SIZE
+    config: HworkerConfig | None = None
+
+    def __post_init__(self) -> None:
+        from tenure.engines.hworker.keys import check_name
+
+        check_name(self.name)
+        names.duration_ms(self.timeout, "timeout", least_ms=limits.SECOND, most_ms=limits.DAY)
+        names.count(self.failed_queue_size, "failed_queue_size", least=1, most=MOST_FAILED)
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it, without the numbers."""
+        return f"{HWORKER}:{self.name}"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from tenure.engines.hworker import HworkerEngine
+
+        return HworkerEngine(self.name, self._numbers())
+
+    def _numbers(self) -> HworkerConfig:
+        """The numbers of the engine."""
+        from tenure.engines.hworker.config import HworkerConfig
+
+        timeout_ms = round(self.timeout * limits.SECOND)
+        return replace(self.config or HworkerConfig(), timeout_ms=timeout_ms, failed_queue_size=self.failed_queue_size)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _parse(argument: str | None) -> Hworker | None:
+    return Hworker(argument) if argument else None
+
+
+def _describe(engine: HworkerEngine) -> EngineSpec:
+    return {"pool": engine.pool, "config": asdict(engine.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> HworkerEngine:
+    from tenure.engines.hworker import HworkerEngine
+    from tenure.engines.hworker.config import HworkerConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return HworkerEngine(spec["pool"], HworkerConfig(**config))
+
+
+def _rights(engine: HworkerEngine, clustered: bool) -> Rights:
+    rules = engine.rules().of(clustered)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+
+
+def _migration(engine: HworkerEngine) -> Migration:
+    from tenure.engines.hworker.migrate import Exporter
+    from tenure.engines.kit.moving import Importer, move_page
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {HWORKER} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: _rights(engine, False).missing())
+
+
+ENTRY: Final = ProtocolEntry(
+    HWORKER,
+    Words(
+        f"{HWORKER}:NAME",
+        f"{HWORKER}:printer",
+        "for a pool that its workers share",
+        "with the name of the pool",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+    cluster_prefixes=lambda engine: (engine.pool,),
+    migration=_migration,
+)

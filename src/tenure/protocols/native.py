@@ -1,0 +1,106 @@
+"""Tenure's own wire protocol, as a value for `Tenure(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tenure.core import names
+from tenure.core.engine import FullEngine, Timing
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
+from tenure.redis.url import is_cluster
+
+if TYPE_CHECKING:
+    from tenure.engines.kit.transfer import Transferable
+    from tenure.engines.native.engine import NativeConfig, NativeEngine
+    from tenure.protocols.spec import Settings
+
+NATIVE: Final = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Tenure's own protocol. `namespace` None: that of the settings.
+
+        Tenure(protocol=Native(namespace="shop"))
+
+    `config` has the numbers of the engine (how long a lease lasts, how many records are kept): all clients and workers
+    of one namespace should use the same. Raises `InvalidArgument` for a namespace that cannot be used.
+    """
+
+    namespace: str | None = None
+    config: NativeConfig | None = None
+
+    def __post_init__(self) -> None:
+        if self.namespace is not None:
+            names.namespace(self.namespace)
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it."""
+        return NATIVE
+
+    def engine(self, settings: Settings) -> FullEngine:
+        return _kind(is_cluster(settings.url))(self.namespace or settings.namespace, self.config)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _kind(clustered: bool) -> type[NativeEngine]:
+    if clustered:
+        from tenure.engines.native.cluster import NativeClusterEngine
+
+        return NativeClusterEngine
+    from tenure.engines.native.engine import NativeEngine
+
+    return NativeEngine
+
+
+def _parse(argument: str | None) -> Native | None:
+    return Native() if argument is None else None
+
+
+def _describe(engine: NativeEngine) -> EngineSpec:
+    clustered = type(engine) is not _kind(False)
+    parts = {"namespace": engine.namespace, "config": asdict(engine.config), "partitions": engine.maps.wanted}
+    return {**parts, "clustered": clustered}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
+    from tenure.engines.native.engine import NativeConfig
+
+    config = spec["config"]
+    numbers = NativeConfig(**{**config, "timing": Timing(**config["timing"])})
+    engine = _kind(spec["clustered"])(spec["namespace"], numbers)
+    for queue, partitions in spec["partitions"].items():
+        engine.want_partitions(queue, partitions)
+    return engine
+
+
+def _rights(engine: NativeEngine, clustered: bool) -> Rights:
+    from tenure.engines.native.rights import rules_of
+
+    rules = rules_of(engine.namespace).of(clustered)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+
+
+def _transfer(engine: NativeEngine) -> Transferable:
+    from tenure.engines.native.transfer import NativeTransfer
+
+    return NativeTransfer(engine)
+
+
+ENTRY: Final = ProtocolEntry(
+    NATIVE,
+    Words(NATIVE, NATIVE),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+    has_namespace=True,
+    has_foreign_clients=False,
+    cluster_prefixes=lambda engine: (),
+    transfer=_transfer,
+)

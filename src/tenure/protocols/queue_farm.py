@@ -1,0 +1,114 @@
+"""The wire protocol of queue-farm, as a value for `Tenure(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tenure.core.engine import FullEngine, Timing
+from tenure.core.errors import UnsupportedFeature, invalid
+from tenure.core.names import shown
+from tenure.core.steps import Steps
+from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+
+if TYPE_CHECKING:
+    from tenure.engines.kit.extras import Moved
+    from tenure.engines.queue_farm import QueueFarmEngine
+    from tenure.engines.queue_farm.config import QueueFarmConfig
+    from tenure.protocols.spec import Settings
+
+QUEUE_FARM: Final = "queue-farm"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFarm:
+    """The protocol of queue-farm, which has a client for Node.
+
+        Tenure(protocol=QueueFarm(namespace="queue-farm"))
+
+    The namespace is one queue of Tenure, `default`. A queue of the original clients is a lane of it, which each job
+    names: `task.using(lane="user:42")`. Jobs of a lane run strictly in order; what the format cannot hold (a delay,
+    priorities, unique jobs, results) is refused with `UnsupportedFeature`. `delete_jobs`: as `deleteJobs` of the
+    original, which is the same for all workers of a namespace; False keeps the jobs that ended. `config` has the
+    numbers of the engine. Raises `InvalidArgument` for a namespace that cannot be used.
+    """
+
+    namespace: str = QUEUE_FARM
+    delete_jobs: bool = True
+    config: QueueFarmConfig | None = None
+
+    def __post_init__(self) -> None:
+        from tenure.engines.queue_farm.keys import check_namespace
+
+        check_namespace(self.namespace)
+        if not isinstance(self.delete_jobs, bool):
+            raise invalid("delete_jobs", "True or False", shown(self.delete_jobs))
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it, without `delete_jobs` and `config`."""
+        return f"{QUEUE_FARM}:{self.namespace}"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from tenure.engines.queue_farm import QueueFarmEngine
+        from tenure.engines.queue_farm.config import QueueFarmConfig
+
+        config = self.config or QueueFarmConfig(delete_jobs=self.delete_jobs)
+        return QueueFarmEngine(self.namespace, replace(config, delete_jobs=config.delete_jobs and self.delete_jobs))
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _parse(argument: str | None) -> QueueFarm | None:
+    return QueueFarm(argument) if argument else None
+
+
+def _describe(engine: QueueFarmEngine) -> EngineSpec:
+    return {"namespace": engine.namespace, "config": asdict(engine.config), "manager": engine.manager}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> QueueFarmEngine:
+    from tenure.engines.queue_farm import QueueFarmEngine
+    from tenure.engines.queue_farm.config import QueueFarmConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return QueueFarmEngine(spec["namespace"], QueueFarmConfig(**config), spec["manager"])
+
+
+def _rights(engine: QueueFarmEngine, clustered: bool) -> Rights:
+    from tenure.engines.queue_farm.rights import rules_of
+
+    rules = rules_of(engine.namespace).of(clustered)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+
+
+def _migration(engine: QueueFarmEngine) -> Migration:
+    from tenure.engines.kit.moving import Importer, move_page
+    from tenure.engines.queue_farm.migrate import Exporter
+    from tenure.engines.queue_farm.rights import rules_of
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {QUEUE_FARM} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: rules_of(engine.namespace).missing())
+
+
+ENTRY: Final = ProtocolEntry(
+    QUEUE_FARM,
+    Words(
+        f"{QUEUE_FARM}:NAMESPACE",
+        f"{QUEUE_FARM}:{QUEUE_FARM}",
+        "for many queues, each in order, that its clients share",
+        "with what other clients call their namespace",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+    cluster_prefixes=lambda engine: (engine.namespace,),
+    migration=_migration,
+)

@@ -1,0 +1,154 @@
+"""The wire protocol of redis-work-queue, as a value for `Tenure(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tenure.core import limits, names
+from tenure.core.engine import FullEngine, Timing
+from tenure.core.errors import UnsupportedFeature, invalid
+from tenure.core.steps import Steps
+from tenure.protocols.spec import Cleaning, EngineSpec, Migration, ProtocolEntry, Rights, Words
+
+if TYPE_CHECKING:
+    from tenure.engines.kit.extras import Cleaned, Moved
+    from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+    from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+    from tenure.protocols.spec import Settings
+
+REDIS_WORK_QUEUE: Final = "redis-work-queue"
+_GRACE: Final = "?grace="
+_QUESTION_MARK: Final = "%3F"
+"""How the text of the protocol writes a question mark of the prefix; a percent sign is %25."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisWorkQueue:
+    """The protocol of redis-work-queue, which has clients for Python, Rust, Go, Node and C#.
+
+        Tenure(protocol=RedisWorkQueue(prefix="jobs"))
+
+    The queue `default` is the one that other clients call `KeyPrefix("jobs")`; `images` lies at `jobs:images`, unless
+    `queues` gives it a prefix of its own: `queues={"images": "pictures"}`. What an item cannot hold (a delay, lanes,
+    priorities, unique jobs, results) is refused with `UnsupportedFeature`. `grace`: how many seconds (5 by default) an
+    item of another client must have been seen without a lease before it returns to the queue. `config` has the numbers
+    of the engine. Raises `InvalidArgument` for prefixes whose keys would be those of another queue, and for two queues
+    of one prefix.
+    """
+
+    prefix: str
+    queues: Mapping[str, str] | None = None
+    config: RedisWorkQueueConfig | None = None
+    grace: float | None = None
+
+    def __post_init__(self) -> None:
+        from tenure.engines.redis_work_queue.keys import check_prefix, check_queues
+
+        if not check_prefix(self.prefix):
+            raise invalid("prefix", "the beginning of the queue's keys", "an empty one")
+        check_queues(self.prefix, self.queues)
+        _grace_ms(self.grace)
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it, without `queues` and `config`."""
+        grace = "" if self.grace is None else f"{_GRACE}{self.grace}"
+        return f"{REDIS_WORK_QUEUE}:{self.prefix.replace('%', '%25').replace('?', _QUESTION_MARK)}{grace}"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+        from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+
+        config, grace_ms = self.config or RedisWorkQueueConfig(), _grace_ms(self.grace)
+        config = config if grace_ms is None else replace(config, stray_ms=grace_ms)
+        return RedisWorkQueueEngine(self.prefix, config, self.queues)
+
+
+def _grace_ms(grace: object) -> int | None:
+    return None if grace is None else names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.DAY)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _parse(argument: str | None) -> RedisWorkQueue | None:
+    if not argument:
+        return None
+    prefix, mark, option = argument.partition("?")
+    try:
+        grace = float(option.removeprefix("grace=")) if mark and option.startswith("grace=") else None
+    except ValueError:
+        grace = None
+    if mark and grace is None:
+        rule = f"{REDIS_WORK_QUEUE}:PREFIX or {REDIS_WORK_QUEUE}:PREFIX{_GRACE}SECONDS"
+        hint = f"Write a question mark of the prefix as {_QUESTION_MARK}."
+        raise invalid("protocol", rule, names.shown(f"{REDIS_WORK_QUEUE}:{argument}"), hint)
+    return RedisWorkQueue(prefix.replace(_QUESTION_MARK, "?").replace("%25", "%"), grace=grace)
+
+
+def _describe(engine: RedisWorkQueueEngine) -> EngineSpec:
+    return {"prefix": engine.base, "queues": dict(engine.named), "config": asdict(engine.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
+    from tenure.engines.redis_work_queue import RedisWorkQueueEngine
+    from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return RedisWorkQueueEngine(spec["prefix"], RedisWorkQueueConfig(**config), spec["queues"])
+
+
+def _rights(engine: RedisWorkQueueEngine, clustered: bool) -> Rights:
+    from tenure.engines.redis_work_queue.rights import rules_of
+
+    rules = rules_of((engine.base, *engine.named.values())).of(clustered)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+
+
+def _cleaning(engine: RedisWorkQueueEngine, again_ms: int | None) -> Cleaning:
+    from tenure.engines.redis_work_queue.clean import deep_clean, light_clean
+
+    config = replace(engine.config, creates_meta=False)
+    config = config if again_ms is None else replace(config, stray_ms=again_ms)
+
+    def first(queue: str, deep: bool) -> Steps[Cleaned]:
+        return (deep_clean if deep else light_clean)(engine.prefix(queue), config)
+
+    def again(queue: str) -> Steps[Cleaned]:
+        # What it finds for the first time, it leaves without a note: a mark would be old for the next run.
+        return light_clean(engine.prefix(queue), config, note=False)
+
+    return Cleaning(first, again, config.stray_ms)
+
+
+def _migration(engine: RedisWorkQueueEngine) -> Migration:
+    from tenure.engines.kit.moving import Importer, move_page
+    from tenure.engines.redis_work_queue.migrate import Exporter
+    from tenure.engines.redis_work_queue.rights import rules_of
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {REDIS_WORK_QUEUE} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: rules_of([engine.prefix(queue)]).missing())
+
+
+ENTRY: Final = ProtocolEntry(
+    REDIS_WORK_QUEUE,
+    Words(
+        f"{REDIS_WORK_QUEUE}:PREFIX",
+        f"{REDIS_WORK_QUEUE}:jobs",
+        "for queues that its clients share",
+        "with what other clients call their KeyPrefix",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+    cleaning=_cleaning,
+    cluster_prefixes=lambda engine: (engine.base, *engine.named.values()),
+    migration=_migration,
+)

@@ -1,0 +1,119 @@
+"""The registry entry of a wire protocol: its engine, the description of an engine as plain data, and its ACL rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from tenure.core.engine import FullEngine
+from tenure.core.steps import Command, Steps
+
+if TYPE_CHECKING:
+    from tenure.engines.kit.extras import Cleaned, Moved
+    from tenure.engines.kit.transfer import Transferable
+
+
+class Settings(Protocol):
+    """The settings that an engine may depend on; `tenure.settings.Settings` has them."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+
+
+class WireProtocol(Protocol):
+    """How jobs are written in Redis."""
+
+    def engine(self, settings: Settings) -> FullEngine:
+        """Make the engine of this protocol. Sends nothing."""
+        ...
+
+
+EngineSpec: TypeAlias = dict[str, Any]
+"""JSON: the name of the protocol, and what its engine is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What an engine needs of a user of Redis, as the rules of an ACL: all of it, and what this user lacks.
+
+    `missing` also finds commands that the server does not have: those stand there without a sign. `wait`, `channel`: a
+    blocking command and a channel to try, because a proxy may refuse what the server behind it has.
+    """
+
+    needed: tuple[str, ...]
+    missing: Callable[[], Steps[tuple[str, ...]]]
+    wait: Command | None = None
+    channel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How help texts and errors describe a protocol.
+
+    `syntax`: how settings and options write it, `example`: one of them. `purpose`: what it is for. `hint`: what its
+    argument is.
+    """
+
+    syntax: str
+    example: str
+    purpose: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """How the abandoned jobs of a queue are requeued by hand, for `tenure clean`.
+
+    `first`: clean this queue, deeply or not, and note jobs without a holder. `again_ms` later, `again` requeues those
+    that still have none.
+    """
+
+    first: Callable[[str, bool], Steps[Cleaned]]
+    again: Callable[[str], Steps[Cleaned]]
+    again_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How waiting jobs leave a queue for another engine on the same Redis, for `tenure migrate`.
+
+    `page`: from this queue, to a queue of an engine of the default protocol, at most `limit` jobs.
+    `missing`: the rights to this queue that the user of Redis lacks.
+    """
+
+    page: Callable[[str, FullEngine, str, int], Steps[Moved]]
+    missing: Callable[[str], Steps[tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolEntry:
+    """All that the rest of Tenure knows of a wire protocol. Modules above `protocols` compare no protocol's name.
+
+    parse: the protocol from the text behind the name and a colon (None: no colon); None for a text that it refuses.
+    describe: what `rebuild` needs to make the same engine again in another process, as JSON. It, `rights`, `cleaning`,
+        `migration` and `transfer` take engines of this protocol only.
+    rights: of one server, or (True) of a cluster.
+    has_namespace: its keys begin with the namespace of the settings.
+    cleaning, migration: for the commands `clean` and `migrate`; None: refused. `cleaning` also takes the time between
+        the two looks in milliseconds, or None for the engine's.
+    transfer: how its queues move to the same protocol on another server; None: refused.
+    cluster_prefixes: the beginnings of an engine's keys that must have a hash tag on a cluster, so that all keys of a
+        script are in one slot; none if the engine gives its keys a tag itself. None: a cluster is refused.
+    has_foreign_clients: other programs enqueue to its queues. Their payloads may be larger than Tenure's own limit.
+    """
+
+    name: str
+    words: Words
+    parse: Callable[[str | None], WireProtocol | None]
+    describe: Callable[[Any], EngineSpec]
+    rebuild: Callable[[Mapping[str, Any]], FullEngine]
+    rights: Callable[[Any, bool], Rights]
+    has_namespace: bool = False
+    has_foreign_clients: bool = True
+    cluster_prefixes: Callable[[Any], tuple[str, ...]] | None = None
+    cleaning: Callable[[Any, int | None], Cleaning] | None = None
+    migration: Callable[[Any], Migration] | None = None
+    transfer: Callable[[Any], Transferable] | None = None

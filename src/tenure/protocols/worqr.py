@@ -1,0 +1,106 @@
+"""The wire protocol of worqr, as a value for `Tenure(protocol=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tenure.core.engine import FullEngine, Timing
+from tenure.core.errors import UnsupportedFeature
+from tenure.core.steps import Steps
+from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+
+if TYPE_CHECKING:
+    from tenure.engines.kit.extras import Moved
+    from tenure.engines.worqr import WorqrEngine
+    from tenure.engines.worqr.config import WorqrConfig
+    from tenure.protocols.spec import Settings
+
+WORQR: Final = "worqr"
+
+
+@dataclass(frozen=True, slots=True)
+class Worqr:
+    """The protocol of worqr, a queue for Node.
+
+        Tenure(protocol=Worqr(prefix="worqr"))
+
+    `prefix`: what the original calls `redisKeyPrefix`. A queue has the same name on both sides. Payloads are text. What
+    a task cannot hold (an id of your own, a delay, lanes, priorities, results, unique keys) is refused with
+    `UnsupportedFeature`. `config` has the numbers of the engine. Raises `InvalidArgument` for a prefix that the
+    original cannot use.
+    """
+
+    prefix: str = WORQR
+    config: WorqrConfig | None = None
+
+    def __post_init__(self) -> None:
+        from tenure.engines.worqr.keys import check_prefix
+
+        check_prefix(self.prefix)
+
+    @property
+    def text(self) -> str:
+        """The protocol as the setting writes it, without `config`."""
+        return f"{WORQR}:{self.prefix}"
+
+    def engine(self, settings: Settings) -> FullEngine:
+        from tenure.engines.worqr import WorqrEngine
+
+        return WorqrEngine(self.prefix, self.config)
+
+
+# The functions import the engine: a keeper starts soon, and needs one engine only.
+
+
+def _parse(argument: str | None) -> Worqr | None:
+    return Worqr(argument) if argument else None
+
+
+def _describe(engine: WorqrEngine) -> EngineSpec:
+    return {"prefix": engine.base, "config": asdict(engine.config)}
+
+
+def _rebuild(spec: Mapping[str, Any]) -> WorqrEngine:
+    from tenure.engines.worqr import WorqrEngine
+    from tenure.engines.worqr.config import WorqrConfig
+
+    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
+    return WorqrEngine(spec["prefix"], WorqrConfig(**config))
+
+
+def _rights(engine: WorqrEngine, clustered: bool) -> Rights:
+    from tenure.engines.worqr.rights import rules_of
+
+    rules = rules_of(engine.base).of(clustered)
+    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+
+
+def _migration(engine: WorqrEngine) -> Migration:
+    from tenure.engines.kit.moving import Importer, move_page
+    from tenure.engines.worqr.migrate import Exporter
+
+    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
+        if not isinstance(target, Importer):
+            raise UnsupportedFeature(f"Jobs of {WORQR} cannot be moved to the protocol {target.name!r}.")
+        return move_page(Exporter(engine), queue, target, to, limit)
+
+    return Migration(page, lambda queue: _rights(engine, False).missing())
+
+
+ENTRY: Final = ProtocolEntry(
+    WORQR,
+    Words(
+        f"{WORQR}:PREFIX",
+        f"{WORQR}:{WORQR}",
+        "for queues that its clients share",
+        "with what other clients call their redisKeyPrefix",
+    ),
+    _parse,
+    _describe,
+    _rebuild,
+    _rights,
+    cluster_prefixes=lambda engine: (engine.base,),
+    migration=_migration,
+)

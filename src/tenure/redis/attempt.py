@@ -1,0 +1,279 @@
+"""The retry loop of both drivers: runs steps, sends each call until it has a reply or its time is over.
+
+It is written once, as coroutines. The links of the blocking driver block instead of suspending: see `link`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from msgspec.structs import replace
+
+from tenure.core import limits
+from tenure.core.backoff import RetryBudget
+from tenure.core.errors import InvalidArgument, NotConfigured, TenureError, Unreachable
+from tenure.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work
+from tenure.redis import replies
+from tenure.redis.availability import Availability
+from tenure.redis.connector import Connector
+from tenure.redis.link import Link
+from tenure.redis.replies import Action
+from tenure.redis.sessions import Session, Sessions
+from tenure.redis.url import Target
+from tenure.redis.wire import (
+    NO_SCRIPT,
+    acknowledged,
+    first_key,
+    needs_own_connection,
+    packed,
+    packed_text,
+    packed_wait,
+    time_for,
+    wait_in,
+)
+
+T = TypeVar("T")
+
+
+L = TypeVar("L", bound=Link)
+
+
+MAX_IDLE_CONNECTIONS: Final = 64
+"""How many idle connections a driver keeps open for its next calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstContact:
+    """What a driver does that has never reached Redis and is refused: no server was started yet.
+
+    patience_s: for how long a call is retried then. hint: what the caller can do.
+    """
+
+    patience_s: float
+    hint: str
+
+
+class Retrying(Generic[L]):
+    """What both drivers share. `SyncDriver` describes the options."""
+
+    _kind: type[L]
+    _takes_clusters: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        target: Target | str,
+        *,
+        patience_ms: int = limits.PATIENCE_MS,
+        first_contact: FirstContact | None = None,
+        connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS,
+        reply_timeout_ms: int = limits.REPLY_TIMEOUT_MS,
+        max_idle: int = MAX_IDLE_CONNECTIONS,
+        draw_random: Callable[[], float] = random.random,
+    ) -> None:
+        self._target = Target.parse(target) if isinstance(target, str) else target
+        if self._target.seeds and not self._takes_clusters:
+            raise NotConfigured("The Redis URL is that of a cluster, and this client works with one server only.")
+        self._connector = Connector(self._target, connect_timeout_ms)
+        self._availability = Availability(str(self._target), lambda: self.liveness)
+        self._patience = patience_ms / limits.SECOND
+        self._first_contact = first_contact
+        self._reply_timeout = reply_timeout_ms / limits.SECOND
+        self._max_idle = max_idle
+        self._random = draw_random
+        # Lists whose pop and append are atomic, so threads share them without a lock.
+        self._idle: list[L] = []
+        self._sessions = Sessions()
+        self._pid = os.getpid()
+        self._closed = False
+        self.liveness = 0.0
+        """The monotonic time of the last good reply; 0.0 before the first."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._target)!r})"
+
+    async def _run(self, steps: Steps[T]) -> T:
+        session: Session | None = None
+        try:
+            call = next(steps)
+            while True:
+                if isinstance(call, Draw):
+                    session = session or self._sessions.take()
+                    call = steps.send(session.draw())
+                    continue
+                held, session = session, None  # in doubt until the final reply is here
+                try:
+                    reply = await self._call(call)
+                except Unreachable as error:
+                    call = steps.throw(error)
+                except TenureError as error:
+                    session = held
+                    call = steps.throw(error)
+                else:
+                    session = held
+                    call = steps.send(reply)
+        except StopIteration as stop:
+            answer: T = stop.value
+            return answer
+        finally:
+            steps.close()
+            if session is not None:
+                self._sessions.give(session)
+
+    async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
+        """Run an operation on each server that has keys: one, if it is no cluster."""
+        return [("", await self._run(make()))]
+
+    async def _work(self, work: Work) -> Any:
+        """Do blocking work of the client."""
+        return work.function()
+
+    async def _call(self, call: Command | Invoke | Work) -> Reply:
+        self._check_open()
+        if isinstance(call, Work):
+            return await self._work(call)
+        data = packed(call)
+        wait = wait_in(call)
+        timeout = bound = time_for(call, data, self._reply_timeout)
+        invoke: Invoke = call if isinstance(call, Invoke) else NO_SCRIPT
+        led, alone = invoke.lead is not None, wait is not None or needs_own_connection(invoke, data)
+        patience: RetryBudget | None = None
+        fresh, left = False, math.inf
+        while True:
+            link: L | None = None
+            if patience is not None:
+                left = patience.left(time.monotonic())
+                bound = min(timeout, left + timeout - self._reply_timeout)
+            try:
+                link = await self._take(alone, fresh, left)
+                reply = await link.ask(data, bound, self._reply_timeout, led, invoke.meanwhile)
+                if invoke.replicas:
+                    reply = await self._wait(link, invoke.replicas, reply)
+            except Exception as error:
+                was_closed = link is not None and link.has_replied and replies.was_closed(error)
+                action = replies.action_of(error)
+                await self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
+                if action is Action.NOSCRIPT and invoke is not NO_SCRIPT:
+                    data, led = packed_text(invoke), False
+                elif was_closed and wait is None:
+                    # The server closed it while it was idle, and probably the others too: no reason to wait.
+                    await self._drop_idle(link)
+                    fresh = True
+                elif action in (Action.RESEND, Action.RECONNECT):
+                    if action is Action.RECONNECT:
+                        await self._drop_idle(link)
+                    if wait is not None:
+                        invoke, led, wait = _script_of_lost_wait(invoke, error), False, None
+                        data = packed(invoke)
+                        timeout = bound = self._reply_timeout
+                        continue
+                    patience = patience or RetryBudget(self._patience_of(error), self._random)
+                    await self._kind.sleep(self._pause(patience, error, bound))
+                elif replies.is_reply(error):
+                    raise replies.error_of(error, str(self._target), first_key(call)) from None
+                else:
+                    raise
+            except BaseException:
+                # Cancelled or interrupted: the reply may still arrive, and no other call may read it.
+                if link is not None and not link.is_shared:
+                    await link.close()
+                raise
+            else:
+                self.liveness = time.monotonic()
+                link.has_replied = True
+                if not self._keep(link):
+                    await link.close()
+                if self._availability.failed_at is not None:
+                    self._availability.back()
+                return reply
+
+    async def _wait(self, link: L, replicas: int, reply: Reply) -> Durable[Reply]:
+        """Wait for the replicas. The link can be used after an error reply too, unless this raises."""
+        try:
+            bound = limits.WAIT_MS / limits.SECOND + self._reply_timeout
+            waited = await link.ask(packed_wait(replicas), bound, self._reply_timeout)
+        except Exception as error:
+            return acknowledged(reply, error)
+        return acknowledged(reply, waited)
+
+    def _pause(self, patience: RetryBudget, error: Exception, silent_s: float) -> float:
+        """How long to wait before the next attempt. Raises `Unreachable` when the call's time is over."""
+        self._availability.lost(error, silent_s)
+        last = patience.telling(error, replies.says_why(error))
+        pause_s = patience.failed(time.monotonic())
+        if pause_s is None:
+            raise self._unreachable(last) from (None if replies.never_connected(last) else last)
+        return pause_s
+
+    def _patience_of(self, error: Exception) -> float:
+        """For how long a call is retried after this failure, its first one, in seconds."""
+        first = self._first_contact
+        return self._patience if first is None or self.liveness or not replies.refused(error) else first.patience_s
+
+    def _unreachable(self, last: Exception) -> Unreachable:
+        if self._first_contact is not None and not self.liveness and replies.refused(last):
+            return replies.nothing_there(str(self._target), self._first_contact.hint)
+        return replies.unreachable(str(self._target), self._patience, last)
+
+    # --------------------------------------------------------------------------------------------------- connections
+
+    async def _take(self, alone: bool, fresh: bool, left_s: float) -> L:
+        """Return a connection for one call. `alone`: no other call may use it meanwhile. `fresh`: not an idle one."""
+        while not fresh:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                break
+            if not self._connector.outdated(link):
+                return link
+            await link.close()
+        return await self._connector.open(self._kind, timeout_s=left_s)
+
+    async def _put(self, link: L | None, usable: bool) -> None:
+        if link is not None and not (usable and self._keep(link)):
+            await link.close()
+
+    def _keep(self, link: L) -> bool:
+        """Keep a connection for the next call, where there is room."""
+        if self._closed or len(self._idle) >= self._max_idle:
+            return False
+        self._idle.append(link)
+        return True
+
+    async def _drop_idle(self, like: L | None = None) -> None:
+        """Close the idle connections, because `like` was lost: probably they were too."""
+        while self._idle:
+            try:
+                link = self._idle.pop()
+            except IndexError:  # another thread took it
+                return
+            await link.close()
+
+    def _start_afresh(self) -> None:
+        """Leave connections and sessions to the parent process, or to the event loop that they belong to.
+
+        To close a connection in a child closes the child's copy only. Sessions must not be shared: parent and child
+        would draw the same numbers and get each other's replies.
+        """
+        if os.getpid() != self._pid:
+            self._pid = os.getpid()
+            self._connector.forked()
+            self._availability.forked()
+        self._idle = []
+        self._sessions = Sessions()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InvalidArgument("This driver was closed. Make a new one.")
+
+
+def _script_of_lost_wait(invoke: Invoke, error: Exception) -> Invoke:
+    """The script that follows a wait, to be sent alone: it may have run. Raises `WaitLost` where there is none."""
+    if invoke.lead is None:
+        raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
+    return replace(invoke, lead=None)

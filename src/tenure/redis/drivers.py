@@ -1,0 +1,44 @@
+"""Makes the driver for a URL: of one server, or of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tenure.redis.url import Target
+
+if TYPE_CHECKING:
+    from tenure.redis.aio import AsyncDriver
+    from tenure.redis.sync import SyncDriver
+
+# The drivers are imported where they are needed: blocking programs do not load asyncio.
+
+
+def blocking_driver(url: str, **options: Any) -> SyncDriver:
+    """Make a driver for blocking code. The options are those of `SyncDriver`, and `node_patience_ms` of a cluster.
+
+        driver = blocking_driver("redis+cluster://a:6379,b:6379/")
+
+    Raises `NotConfigured`.
+    """
+    target = Target.parse(url)
+    if target.seeds:
+        from tenure.redis.cluster import ClusterDriver
+
+        return ClusterDriver(target, **options)
+    from tenure.redis.sync import SyncDriver
+
+    options.pop("node_patience_ms", None)
+    return SyncDriver(target, **options)
+
+
+def asyncio_driver(url: str, **options: Any) -> AsyncDriver:
+    """Make a driver for asyncio; otherwise as `blocking_driver`."""
+    target = Target.parse(url)
+    if target.seeds:
+        from tenure.redis.cluster import AsyncClusterDriver
+
+        return AsyncClusterDriver(target, **options)
+    from tenure.redis.aio import AsyncDriver
+
+    options.pop("node_patience_ms", None)
+    return AsyncDriver(target, **options)

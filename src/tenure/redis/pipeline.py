@@ -1,0 +1,303 @@
+"""A connection of asyncio that many calls use at once: they go out together, and their replies come in the same order.
+
+The client library connects and performs the handshake. Then this protocol takes the transport over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
+
+import redis.asyncio.connection as aio
+import redis.exceptions as client
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from tenure.core.steps import Reply
+from tenure.redis import replies
+from tenure.redis.link import CLOSED, Link, WholeErrors, check_refusal, options_of, reader
+from tenure.redis.url import Target
+
+T = TypeVar("T")
+
+MAX_PIPELINED: Final = 1_000
+"""Calls of one connection that wait for their replies. Further callers wait for room, in their order."""
+CALLS_PER_WRITE: Final = 32
+"""With that many calls to send, they are sent at once, so that Redis works while the others are packed."""
+
+_MORE: Final = False
+"""What the reader returns for an incomplete reply."""
+
+
+class _Parser(WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
+    pass
+
+
+class _Waiting:
+    """A call that waits for its reply. `reply` None: nothing waits for it, so it is dropped."""
+
+    __slots__ = ("bound_s", "reply", "sent")
+
+    def __init__(self, reply: asyncio.Future[Reply] | None, sent: float, bound_s: float) -> None:
+        self.reply, self.sent, self.bound_s = reply, sent, bound_s
+
+    @property
+    def is_live(self) -> bool:
+        return self.reply is not None and not self.reply.done()
+
+
+class AsyncLink(Link, asyncio.Protocol):
+    """A connection to Redis on an event loop.
+
+    Any number of tasks may `ask` at once. A task that is cancelled leaves its place: its reply is dropped when it
+    comes. After a call without a reply in time the link takes no further call (`is_open`), and those that wait keep
+    their own time. `receiver` gets what answers no call: the messages of a subscription.
+    """
+
+    __slots__ = (
+        "_flushing",
+        "_has_room",
+        "_loop",
+        "_lost",
+        "_over",
+        "_paused",
+        "_reader",
+        "_retired",
+        "_silence_s",
+        "_timer",
+        "_transport",
+        "_unsent",
+        "_waiting",
+        "heard",
+        "on_lost",
+        "receiver",
+    )
+
+    def __init__(self, connection: aio.AbstractConnection) -> None:
+        super().__init__(connection)
+        self._loop = asyncio.get_running_loop()
+        self._reader = reader()
+        self._waiting: deque[_Waiting] = deque()
+        self._unsent: list[bytes] = []
+        self._flushing = self._paused = self._retired = False
+        self._has_room: asyncio.Event | None = None
+        self._lost: Exception | None = None
+        self._over = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._silence_s = 0.0
+        self.heard = self._loop.time()
+        self.receiver: Callable[[Reply], None] | None = None
+        self.on_lost: Callable[[], None] | None = None
+        # The client has no public name for it in all its versions.
+        self._transport: Any = connection._writer.transport  # type: ignore[union-attr]
+        self._transport.set_protocol(self)
+
+    @classmethod
+    async def dial(cls, target: Target, timeout_s: float) -> Self:
+        kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
+        # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
+        options = options_of(target, None)
+        connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await connection.connect()
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            check_refusal(target, error)
+            raise
+        return cls(connection)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes further calls."""
+        return self._lost is None and not self._retired
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any caller waits for a reply."""
+        return any(waiting.is_live for waiting in self._waiting)
+
+    async def ask(
+        self,
+        data: bytes,
+        timeout_s: float,
+        silence_s: float,
+        led: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Reply:
+        while self.is_open and (self._paused or len(self._waiting) >= MAX_PIPELINED):
+            await self._room()
+        self.check()
+        now, is_first = self._loop.time(), not self._waiting
+        if led:
+            self._waiting.append(_Waiting(None, now, timeout_s))
+        reply: asyncio.Future[Reply] = self._loop.create_future()
+        self._waiting.append(_Waiting(reply, now, timeout_s))
+        self._silence_s = silence_s
+        if self._timer is None or now + timeout_s < self._timer.when():
+            self._watch_at(now + timeout_s)
+        if is_first:
+            self.send(data)
+        else:
+            self._send_later(data)
+        if meanwhile is not None:
+            meanwhile()
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            if self._retired:
+                self.retire()  # this call may have been the last for which it is open
+            raise
+
+    def send(self, data: bytes) -> None:
+        """Send these bytes at once. Only for a subscription: the calls that wait have an order."""
+        self._transport.write(data)
+
+    def check(self) -> None:
+        """Raise why it takes no further call."""
+        if not self.is_open:
+            raise _another(self._lost or client.ConnectionError(CLOSED))
+
+    def retire(self) -> None:
+        """Take no further call; close when the last reply is here."""
+        self._retired = True
+        if self.is_busy:
+            self._give_room()
+        else:
+            self._end(client.ConnectionError(CLOSED))
+
+    async def close(self) -> None:
+        self._end(client.ConnectionError(CLOSED))
+
+    async def closed(self) -> None:
+        """Wait until the socket is closed."""
+        await asyncio.shield(self._over)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    @staticmethod
+    async def call(function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)
+
+    # ------------------------------------------------------------------------------------------ calls of the transport
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = self._loop.time()
+        read, waiting = self._reader.gets, self._waiting
+        try:
+            self._reader.feed(data)
+            while (reply := read()) is not _MORE:
+                if waiting:
+                    _answer(waiting.popleft().reply, reply)
+                elif self.receiver is not None:
+                    self.receiver(reply)
+                else:
+                    raise client.InvalidResponse("a reply to no call")
+        except client.RedisError as error:
+            self._end(error)
+        if self._retired:
+            self.retire()
+        elif self._has_room is not None:
+            self._give_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or client.ConnectionError(CLOSED))
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._give_room()
+
+    # -------------------------------------------------------------------------------------------------------- internal
+
+    def _send_later(self, data: bytes) -> None:
+        """Send these bytes with those of the other calls of this turn of the loop."""
+        self._unsent.append(data)
+        if len(self._unsent) >= CALLS_PER_WRITE:
+            self._flush()
+        elif not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._end_of_turn)
+
+    def _end_of_turn(self) -> None:
+        self._flushing = False
+        self._flush()
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._lost is None:
+            self._transport.write(b"".join(unsent))
+
+    async def _room(self) -> None:
+        if self._has_room is None:
+            self._has_room = asyncio.Event()
+        await self._has_room.wait()
+
+    def _give_room(self) -> None:
+        """Wake the callers that wait for room, if there is some, or if they must take another connection."""
+        room, is_full = self._has_room, self._paused or len(self._waiting) >= MAX_PIPELINED
+        if room is not None and not (self.is_open and is_full):
+            self._has_room = None
+            room.set()
+
+    def _end(self, error: Exception) -> None:
+        """Close the connection and pass the error to the calls that wait."""
+        if self._lost is not None:
+            return
+        self._lost = error
+        self._transport.abort()
+        self.connection._writer = self.connection._reader = None
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            _answer(one.reply, _another(error))
+        self._give_room()
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _watch_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._watch)
+
+    def _watch(self) -> None:
+        """Give up the calls whose time is over. Every piece of a reply that arrives extends the time of all."""
+        self._timer = None
+        now, nearest = self._loop.time(), None
+        for one in self._waiting:
+            until = self.heard + self._silence_s if self.heard > one.sent else one.sent + one.bound_s
+            if until <= now:
+                self._retired = True
+                _answer(one.reply, TimeoutError("no reply in time"))
+            elif nearest is None or until < nearest:
+                nearest = until
+        if self._retired:
+            self.retire()
+        if nearest is not None and self._lost is None:
+            self._watch_at(nearest)
+
+
+def _answer(waiting: asyncio.Future[Reply] | None, reply: Reply) -> None:
+    if waiting is None or waiting.done():
+        return
+    if isinstance(reply, Exception):
+        waiting.set_exception(reply)
+    else:
+        waiting.set_result(reply)
+
+
+def _another(error: Exception) -> Exception:
+    """The error for one of several calls: each is raised, and has its own traceback."""
+    kind = TimeoutError if replies.timed_out(error) else client.ConnectionError
+    another = kind(str(error) or type(error).__name__)
+    another.__cause__ = error
+    return another

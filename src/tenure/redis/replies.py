@@ -1,0 +1,338 @@
+"""The meaning of each error reply of Redis: one table, and the only code that reads error texts.
+
+>>> prefix, message = read("ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against")
+>>> prefix, action_for(prefix)
+('WRONGTYPE', <Action.WRONG_TYPE: 'wrong type'>)
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Final, TypeGuard, TypeVar
+
+import redis.exceptions as client
+
+from tenure.core.errors import (
+    AccessDenied,
+    QueueFull,
+    RedisError,
+    ReplyError,
+    TenureError,
+    Unreachable,
+    WrongState,
+)
+
+Trouble = TypeVar("Trouble", bound=RedisError)
+
+
+class Action(Enum):
+    """What a driver does after a failed attempt. It never repeats a command that blocks: see `WaitLost`."""
+
+    RESEND = "resend"
+    """Wait, then repeat the call."""
+    RECONNECT = "reconnect"
+    """Drop the connection, wait, then repeat the call on a new one."""
+    FULL = "full"
+    DENIED = "denied"
+    WRONG_TYPE = "wrong type"
+    NOSCRIPT = "noscript"
+    """Send the script's text."""
+    CLUSTER = "cluster"
+    """The key belongs to another node of a cluster. Only a driver of a cluster can follow."""
+    RAISE = "raise"
+    """Raise an error. Also for prefixes that are not in the table."""
+
+
+class Redirected(ReplyError):
+    """A node of a cluster has refused a call about keys that are not its own: MOVED, ASK or CROSSSLOT.
+
+    `address`: the node that the reply names; None for CROSSSLOT. Its host is empty if it is that of the refusing node.
+    """
+
+    def __init__(self, prefix: str, message: str, where: str) -> None:
+        remedy = "Use the URL of the cluster: redis+cluster://host:port,host:port/."
+        super().__init__(prefix, f"Redis at {where} is part of a cluster: {message.rstrip('.')}. {remedy}")
+        host, _, port = message.rpartition(" ")[2].rpartition(":")
+        self.address = (host, int(port)) if port.isdigit() else None
+
+
+ACTIONS: Final = {
+    "LOADING": Action.RESEND,
+    "BUSY": Action.RESEND,
+    "TRYAGAIN": Action.RESEND,
+    "CLUSTERDOWN": Action.RESEND,
+    # A replica, or a master without its replicas. With sentinels, the next search may find another master.
+    "MASTERDOWN": Action.RECONNECT,
+    "NOREPLICAS": Action.RECONNECT,
+    "READONLY": Action.RECONNECT,
+    "UNBLOCKED": Action.RECONNECT,
+    "OOM": Action.FULL,
+    "MISCONF": Action.FULL,
+    "NOAUTH": Action.DENIED,
+    "WRONGPASS": Action.DENIED,
+    "NOPERM": Action.DENIED,
+    "WRONGTYPE": Action.WRONG_TYPE,
+    "NOSCRIPT": Action.NOSCRIPT,
+    "MOVED": Action.CLUSTER,
+    "ASK": Action.CLUSTER,
+    "CROSSSLOT": Action.CLUSTER,
+    # Tenure sends no MULTI: a proxy does, or something is badly wrong.
+    "EXECABORT": Action.RAISE,
+}
+
+# The client removes the prefix of these. Connections of Tenure keep the text of a reply, a client of the user (see
+# tenure.compat) does not; the client itself raises AuthenticationError. Subclasses come first.
+_CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (client.BusyLoadingError, "LOADING"),
+    (client.NoScriptError, "NOSCRIPT"),
+    (client.OutOfMemoryError, "OOM"),
+    (client.ReadOnlyError, "READONLY"),
+    (client.NoPermissionError, "NOPERM"),
+    (client.ExecAbortError, "EXECABORT"),
+    (client.AuthenticationWrongNumberOfArgsError, "ERR"),
+    (client.AuthenticationError, "WRONGPASS"),
+    (client.MasterDownError, "MASTERDOWN"),
+    (client.ClusterDownError, "CLUSTERDOWN"),
+    (client.TryAgainError, "TRYAGAIN"),
+    (client.ClusterCrossSlotError, "CROSSSLOT"),
+    (client.MovedError, "MOVED"),
+    (client.AskError, "ASK"),
+    (client.ModuleError, "ERR"),
+)
+
+# The connection failed, or the data on it was not a reply.
+_LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidResponse, OSError, EOFError)
+
+# These occur before the first byte of a call is sent.
+_NO_CONNECTION: Final = (ConnectionRefusedError, socket.gaierror, FileNotFoundError)
+_MAX_LINKS: Final = 5
+_FOR_REPLICAS: Final = "It is a replica: use the URL of the master, or of the sentinels (redis+sentinel://...)."
+
+_PREFIX: Final = re.compile(r"-?([A-Z][A-Z0-9_]*)(?: |$)")
+# An error inside a script. Redis 6.2: "Error running script (call to f_<sha>): @user_script:12: ...". Redis 7, for an
+# error that Lua itself raised: "user_script:12: ...".
+_WRAPPED: Final = re.compile(
+    r"(?:Error running script \(call to f_[0-9a-f]+\): )?(?:@?user_script: ?\d+: )+(.*)", re.DOTALL
+)
+# Redis 7 appends the place in the script.
+_ORIGIN: Final = re.compile(r"\s*script: [0-9a-f]+, on @?\w+:\d+\.?$")
+# Redis quotes the start of an unknown command. It may be a payload, so it is removed.
+_SHOWN_ARGS: Final = re.compile(r",? with args beginning with:.*", re.DOTALL)
+# The URL has a password, and the server has none.
+_NO_DATABASE: Final = "DB index is out of range"
+_NEEDLESS: Final = "AUTH <password> called without any password"
+# The server closes the connection after this reply. A later attempt may find room.
+_TOO_MANY: Final = "max number of clients reached"
+
+
+def read(text: str) -> tuple[str, str]:
+    """Return the prefix and the text of an error reply, unwrapped. If a script stopped at an error of a command, the
+    prefix is the command's.
+
+        read("-OOM command not allowed")  # ("OOM", "OOM command not allowed")
+    """
+    text = _ORIGIN.sub("", _SHOWN_ARGS.sub("", text))
+    prefix, rest = _split(text)
+    if _NEEDLESS in text:
+        return "NOAUTH", "this Redis has no password, but the URL has one: remove it from the URL."
+    wrapped = _WRAPPED.match(rest)
+    if wrapped is not None:
+        inner, _ = _split(wrapped[1])
+        return (inner, wrapped[1].removeprefix("-")) if inner else ("ERR", text)
+    return (prefix or "ERR"), text.removeprefix("-")
+
+
+def _split(text: str) -> tuple[str, str]:
+    found = _PREFIX.match(text)
+    return (found[1], text[found.end() :]) if found else ("", text)
+
+
+def text_of(error: Exception) -> str:
+    """Return the error reply as Redis sent it, even if the client library has removed its prefix."""
+    reply = getattr(error, "reply", None)
+    if isinstance(reply, str):
+        return reply
+    prefix = next((f"{prefix} " for kind, prefix in _CLASSES if isinstance(error, kind)), "")
+    return f"{prefix}{error}"
+
+
+def is_passing(error: Exception) -> bool:
+    """Return whether another attempt may succeed."""
+    return action_of(error) in (Action.RESEND, Action.RECONNECT)
+
+
+def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
+    """Return whether Redis replied. If not, the connection failed, and the outcome of the call is unknown."""
+    if _TOO_MANY in str(error):
+        return False
+    return isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError)
+
+
+def is_loading(error: BaseException) -> bool:
+    """Return whether Redis has been restarted and still reads its data."""
+    return isinstance(error, client.BusyLoadingError)
+
+
+def keeps_connection(error: BaseException) -> bool:
+    """Return whether the connection is still usable: a complete error reply was read from it."""
+    return isinstance(error, client.ResponseError) and not isinstance(error, client.ConnectionError)
+
+
+@contextmanager
+def ignoring_refusal() -> Iterator[None]:
+    """Continue after an error reply: the connection is in order, and the reply to the next command follows."""
+    try:
+        yield
+    except client.ResponseError as error:
+        if not keeps_connection(error):
+            raise
+
+
+def action_for(prefix: str) -> Action:
+    return ACTIONS.get(prefix, Action.RAISE)
+
+
+def action_of(error: Exception) -> Action:
+    """Return what to do about an exception of the client library or the socket; `RAISE` for any other."""
+    if is_reply(error):
+        return action_for(read(text_of(error))[0])
+    return Action.RECONNECT if isinstance(error, _LOST) or _TOO_MANY in str(error) else Action.RAISE
+
+
+def was_closed(error: Exception) -> bool:
+    """Return whether the other end closed the connection."""
+    return isinstance(error, _LOST) and not is_reply(error) and not timed_out(error)
+
+
+def timed_out(error: Exception) -> bool:
+    return isinstance(error, client.TimeoutError | TimeoutError)
+
+
+def cause_of(error: Exception) -> str:
+    """Return why an attempt failed, in a few words, without any of the data that was sent."""
+    if is_reply(error):
+        return read(text_of(error))[1].rstrip(".")
+    return "no reply in time" if timed_out(error) else str(error).rstrip(".") or type(error).__name__
+
+
+def says_why(error: Exception) -> bool:
+    """Return whether the error has a reason besides a timeout or a missing connection."""
+    return not timed_out(error) and not never_connected(error)
+
+
+def nothing_there(where: str, hint: str) -> Unreachable:
+    """Return the error to raise when no server has ever listened there."""
+    return make_error(Unreachable, f"No Redis listens at {where}.", hint, "Nothing was done.")
+
+
+def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
+    """Return the error to raise when the time for retries is over. `last`: the last failure."""
+    why = cause_of(last)
+    if is_reply(last):
+        return make_error(
+            Unreachable,
+            f"Redis at {where} did not respond successfully for {patience_s:g} s ({why}).",
+            _FOR_REPLICAS if read(text_of(last))[0] == "READONLY" else "Try again later.",
+            "It refused the call, so nothing was done, unless an earlier attempt got through.",
+        )
+    if never_connected(last):
+        return make_error(
+            Unreachable,
+            f"Redis at {where} did not respond for {patience_s:g} s: there was no connection ({why}).",
+            "Check the URL, and that Redis runs and is reachable from this machine, then try again.",
+            "Nothing was done, unless an earlier attempt got through.",
+        )
+    return make_error(
+        Unreachable,
+        f"Redis at {where} did not respond for {patience_s:g} s ({why}).",
+        f"Check that Redis runs and is reachable from this machine, then try again.{_about_tls(where, last)}",
+        "The call may or may not have been executed.",
+    )
+
+
+def _about_tls(where: str, error: Exception) -> str:
+    """Advise about TLS: a client with TLS on a port without it, or the reverse, gets silence or a closed connection."""
+    if where.startswith("rediss://"):
+        return " If this port has no TLS, write redis:// in the URL."
+    if where.startswith("redis://") and was_closed(error):
+        return " If this port has TLS, write rediss:// in the URL."
+    return ""
+
+
+def make_error(kind: type[Trouble], found: str, remedy: str, meaning: str = "") -> Trouble:
+    """Return an error with the problem, its effect on the call, and the fix."""
+    error = kind(" ".join(part for part in (found, meaning, remedy) if part))
+    error.found, error.remedy = found, remedy
+    return error
+
+
+def never_connected(error: BaseException) -> bool:
+    """Return whether there was no connection (refused, or no such host or socket), so that nothing was sent."""
+    return any(isinstance(link, _NO_CONNECTION) for link in chain(error))
+
+
+def refused(error: BaseException) -> bool:
+    """Return whether the connection was refused: no server listens there."""
+    return any(isinstance(link, ConnectionRefusedError) for link in chain(error))
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and up to four of its causes."""
+    link: BaseException | None = error
+    for _ in range(_MAX_LINKS):
+        if link is not None:
+            yield link
+            link = link.__cause__ or link.__context__
+
+
+def error_of(error: Exception, where: str, key: str = "") -> TenureError:
+    """Return the error to raise for an error reply. `where`: the server, without its password.
+
+    `key`: the first key of the call, if it has one. In a script it is the prefix of all its keys: the queue's.
+    """
+    prefix, message = read(text_of(error))
+    sentence = f"{message.rstrip('.')}."
+    match action_for(prefix):
+        case Action.FULL:
+            disk = "Check the log of Redis, its disk, and the rights of its directory."
+            memory = "Free memory, or raise its limit (`maxmemory`)."
+            found, remedy = f"Redis at {where} refused to write: {sentence}", disk if prefix == "MISCONF" else memory
+            return make_error(QueueFull, found, remedy, "Nothing changed.")
+        case Action.DENIED:
+            denied = make_error(
+                AccessDenied,
+                f"Redis at {where} refused access: {sentence}",
+                "Check the user name and the password in the URL, and the user's rights (`ACL`).",
+            )
+            denied.prefix = prefix
+            return denied
+        case Action.WRONG_TYPE:
+            which = f" that begins with {key!r}" if key else ""
+            look = f" To find the key, run {_listing(key)} and ask for the TYPE of each key." if key else ""
+            return WrongState(
+                f"A key{which} at {where} holds data of the wrong type: {sentence} Another program may use the same "
+                f"names: choose another namespace or database.{look}"
+            )
+        case Action.CLUSTER:
+            return Redirected(prefix, message, where)
+        case _ if message.endswith(_NO_DATABASE):
+            found, remedy = (
+                f"Redis at {where} has no such database.",
+                "Use another database in the URL; 0 always exists.",
+            )
+            refusal = ReplyError(prefix, f"{found} {remedy}")
+            refusal.found, refusal.remedy = found, remedy
+            return refusal
+        case _:
+            return ReplyError(prefix, message)
+
+
+def _listing(prefix: str) -> str:
+    """Return a command that lists the keys with this prefix. Redis does not name the key."""
+    pattern = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
+    return "redis-cli --scan --pattern " + shlex.quote(f"{pattern}*")

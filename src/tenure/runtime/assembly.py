@@ -1,0 +1,129 @@
+"""Puts the parts of a worker together."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tenure.core import limits
+from tenure.core.engine import Feature
+from tenure.core.events import Listener
+from tenure.core.names import ErrorDetail
+from tenure.core.schedule import ScheduleSpec
+from tenure.core.task import TaskSpec
+from tenure.runtime.canceller import Canceller
+from tenure.runtime.claimer import Claimer
+from tenure.runtime.context import WorkerContext
+from tenure.runtime.executor import Executor
+from tenure.runtime.fetcher import Fetcher
+from tenure.runtime.handlers.hooks import Hooks
+from tenure.runtime.handlers.middleware import Layers, Middleware
+from tenure.runtime.handlers.routes import Routes
+from tenure.runtime.heartbeat import Heartbeat
+from tenure.runtime.isolation.child import Launch
+from tenure.runtime.jobs.job import JobServices
+from tenure.runtime.jobs.suspects import Suspects
+from tenure.runtime.maintainer import Maintainer
+from tenure.runtime.ports import Keeper
+from tenure.runtime.reporter import Reporter
+from tenure.runtime.round_robin import WeightedRoundRobin
+from tenure.runtime.scheduler import Scheduler
+from tenure.runtime.settler import Settler
+from tenure.runtime.stored import StoredPayloads
+from tenure.runtime.subscriber import Subscriber
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """The user's tasks and handlers, listeners, middleware (the outermost first), store of payloads, and schedules."""
+
+    specs: Sequence[TaskSpec]
+    listeners: Sequence[Listener] = ()
+    middleware: Sequence[Middleware] = ()
+    payloads: StoredPayloads | None = None
+    schedules: Sequence[ScheduleSpec] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker runs.
+
+    weights      how often a queue comes first, 1 for queues that it does not name
+    burst        stop when the queues have no ready or due work left but persistent jobs
+    grace_ms     how long running jobs may continue after a stop; persistent ones are ended at once
+    worker_id    None: a new one
+    signals      stop on SIGINT and SIGTERM
+    worn         called now and then with the number of started jobs; when it returns a reason, the worker retires
+    launch       how a job process is started, for tasks that run in one
+    durable      how many replicas must have the outcomes of jobs
+    max_payload  jobs with more bytes end in `broken` and are not decoded; None: no limit
+    log_errors   how much of a job's error is logged
+    source       the app that the schedules of the code belong to; empty: they are not announced
+    new_id       draws the ids of the jobs of schedules
+    """
+
+    queues: Sequence[str]
+    concurrency: int = limits.CONCURRENCY
+    weights: Mapping[str, int] | None = None
+    burst: bool = False
+    grace_ms: int = limits.STOP_GRACE_MS
+    worker_id: str | None = None
+    signals: bool = True
+    worn: Callable[[int], str | None] = lambda started: None
+    launch: Launch | None = None
+    durable: int = 0
+    max_payload: int | None = None
+    log_errors: ErrorDetail = "traceback"
+    source: str = ""
+    new_id: Callable[[], str] = lambda: secrets.token_hex(7)
+
+
+class Parts:
+    """The parts of one worker that runs. To be made on its event loop."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        code: UserCode,
+        settings: WorkerSettings,
+        turns: WeightedRoundRobin,
+        keeper: Keeper,
+    ) -> None:
+        env, inflight = context.env, context.inflight
+        self.layers = Layers(code.middleware, settings.concurrency)
+        routes = Routes(map(self.layers.around, code.specs), settings.max_payload)
+        self.reporter = Reporter(context)
+        services = JobServices(
+            asyncio.get_running_loop(),
+            env.clock,
+            env.random,
+            extend=lambda held, ms: self.canceller.extend(held, ms),
+            progress=self.reporter.tell,
+            settle=lambda held, outcome: self.executor.answer(held, outcome),
+        )
+        self.hooks = Hooks(services, env.limits) if routes.have_hooks() else None
+        self.settler = Settler(context, self.hooks, settings.durable, settings.log_errors)
+        self.executor = Executor(context, self.settler, services, settings.launch)
+        if self.executor.pool is not None:
+            self.executor.pool.guarded_by(keeper.guard)
+        self.canceller = Canceller(context, self.settler, lambda: keeper.show(inflight.snapshot()))
+        suspects = Suspects(inflight, context.engine.timing.steady_ms, env)
+        claimer = Claimer(context, self.executor, self.settler, suspects, routes, turns)
+        self.fetcher = Fetcher(context, claimer, self.executor, self.settler, suspects, settings.burst)
+        self.heartbeat = Heartbeat(context, keeper, self.canceller, self.executor, self.settler)
+        self.scheduler = None
+        if Feature.SCHEDULES in context.engine.features:
+            self.scheduler = Scheduler(context, code.schedules, settings.source, settings.new_id)
+        noted = self.scheduler.note if self.scheduler is not None else lambda queue, tick_ms: None
+        self.maintainer = Maintainer(context, suspects, lambda: routes.offered(self.executor.can_isolate), noted)
+        has_signals = context.engine.features & {Feature.CANCEL, Feature.QUIET}
+        self.subscriber = Subscriber(context, self.canceller.cancel, self.maintainer.announce) if has_signals else None
+
+    def close(self) -> None:
+        """Free what the parts occupy, after their loops have ended."""
+        self.executor.close()
+        self.layers.close()
+        if self.hooks is not None:
+            self.hooks.close()

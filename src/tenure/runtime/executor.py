@@ -1,0 +1,140 @@
+"""Runs jobs: starts leases in free slots, and passes their outcomes on to the settler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from tenure.core import limits
+from tenure.core.outcome import Completed, Outcome
+from tenure.core.task import RunIn
+from tenure.runtime.context import WorkerContext
+from tenure.runtime.handlers.invoke import Caller
+from tenure.runtime.handlers.runners import LoopRunner, ThreadRunner
+from tenure.runtime.isolation.child import Launch
+from tenure.runtime.isolation.pool import ProcessPool
+from tenure.runtime.jobs.held import Batch, Ended, Held, Outcomes, Runner
+from tenure.runtime.jobs.job import JobServices
+from tenure.runtime.log import log_event, logs_jobs, started
+from tenure.runtime.settler import Settler
+
+PROCESS: Final = RunIn.PROCESS
+QUICK_S: Final = 1.0
+"""A persistent job that ends sooner than this rests for its task's first backoff before it is ready again."""
+
+
+class Executor:
+    """Used on the event loop only. An async handler is one task, a sync one runs in a thread, and either may run in a
+    job process (`pool`; None where no handler does)."""
+
+    def __init__(self, context: WorkerContext, settler: Settler, services: JobServices, launch: Launch | None) -> None:
+        self._events = context.events
+        self._clock = clock = context.env.clock
+        self._inflight = inflight = context.inflight
+        self._intake = context.intake
+        self._latencies = context.latencies
+        self._kept = kept = context.intake.kept
+        self._settler = settler
+        self._services = services
+        caller = Caller(context.env.random, clock, kept, context.payloads)
+        env = context.env
+        self._tasks = LoopRunner(caller, self._finished, env.limits.cancel_ms / limits.SECOND, env.lease_clock)
+        self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
+        self.job_of = self._tasks.job_of
+        self.pool: ProcessPool | None = None
+        if launch is not None:
+            self.pool = ProcessPool(
+                launch, size=inflight.slots, services=services, may_start=kept.may_start, finished=self._finished
+            )
+        self._batch_timer: asyncio.TimerHandle | None = None
+
+    def dispatch(self) -> None:
+        """Start pending leases while there are free slots."""
+        if not self._intake.is_open:
+            return
+        inflight, now = self._inflight, self._clock()
+        is_watched, kept = self._events is not None or logs_jobs(), self._kept
+        for run in inflight.starting(now, kept.may_start, kept.fresh_after()):
+            if is_watched:
+                self._report_start(run)
+            runner: Runner = self._tasks if run.spec.is_async else self._threads
+            if run.spec.run_in is PROCESS and type(run) is Held and self.pool is not None:
+                runner = self.pool
+            run.prepare(self._services, runner, now)
+            runner.start(run)
+        if inflight.gathering.group_of and inflight.free > 0:
+            if self._batch_timer is not None:
+                self._batch_timer.cancel()
+            after_s = max(0.0, inflight.gathering.next_at() - now)
+            self._batch_timer = self._services.loop.call_later(after_s, self.dispatch)
+
+    def release_doubtful(self) -> None:
+        """Release leases that have not started and that another worker may hold by now: their heartbeats were late."""
+        if doubtful := self._inflight.take_pending(lambda held: not self._kept.may_start(held)):
+            log_event("jobs_released", released=len(doubtful), reason="no heartbeat")
+            self._settler.release(doubtful)
+
+    def _report_start(self, run: Held | Batch) -> None:
+        for held in run.members:
+            if self._events is not None:
+                self._events.started(held)
+            if logs_jobs():
+                started(held.lease)
+
+    def _finished(self, ended: Sequence[Ended]) -> None:
+        self._latencies.finished(ended)
+        self._inflight.prefetch.finished(
+            [(at - run.started_at) / (1 if type(run) is Held else len(run.members)) for run, _, at in ended]
+        )
+        self._end(
+            [
+                (run, outcomes)
+                for run, outcomes, at in ended
+                if not (run.persistent and self._rests(run, outcomes, at - run.started_at))
+            ]
+        )
+
+    def _rests(self, run: Held | Batch, outcomes: Outcomes, seconds: float) -> bool:
+        """Whether this persistent job has ended so soon that it waits in its slot for a while."""
+        if seconds >= QUICK_S or run.stop is not None or self._intake.is_stopped:
+            return False
+        rest_s = min(run.spec.backoff.base, limits.MINUTE / limits.SECOND)
+        if rest_s <= 0 or not any(type(outcome) is Completed for _, outcome in outcomes):
+            return False
+
+        def end() -> None:
+            timer.cancel()
+            run.end_rest()
+            self._end([(run, [])])
+
+        timer = self._services.loop.call_later(rest_s, end)
+        run.begin_rest(end, outcomes)
+        return True
+
+    def _end(self, ended: Sequence[tuple[Held | Batch, Outcomes]]) -> None:
+        """Free the slots, settle, start the next."""
+        self._inflight.leave_slots([run for run, _ in ended])
+        decided: Outcomes = []
+        for run, outcomes in ended:
+            decided += outcomes if run.verdict is None else run.take_verdict()
+            run.forget_jobs()
+        self._settler.put_all(decided)
+        self.dispatch()
+
+    def answer(self, held: Held, outcome: Outcome) -> None:
+        """Settle one job of a batch with its handler's outcome. Ignored if its outcome is decided already."""
+        if held.run.verdict is None:
+            self._settler.put(held, outcome)
+
+    @property
+    def can_isolate(self) -> bool:
+        """Whether job processes can be started, or none are needed."""
+        return self.pool is None or self.pool.trouble is None
+
+    def close(self) -> None:
+        if self._batch_timer is not None:
+            self._batch_timer.cancel()
+        self._threads.close()
+        if self.pool is not None:
+            self.pool.end()

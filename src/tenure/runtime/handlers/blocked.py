@@ -1,0 +1,110 @@
+"""Names the code that blocks the event loop. A thread looks, because the loop could notice it only afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tenure.core.job import Lease
+from tenure.runtime.log import frame_location, log_event
+
+LOOK_S: Final = 0.5
+"""How often the thread looks."""
+END_LOOK_S: Final = 0.05
+"""The same while the loop is blocked: the precision of `seconds`."""
+BLOCKED_S: Final = 1.0
+"""A loop that does not turn for this long is blocked: other async jobs, cancellations and timeouts wait for it."""
+LONG_S: Final = 10.0
+"""A block that lasts is logged after this time, and each time that it has doubled."""
+REPEAT_S: Final = 60.0
+"""A place in the code is logged at most this often."""
+PLACES_MOST: Final = 100
+"""Places that are remembered; then all are forgotten."""
+
+
+class LoopWatch:
+    """Logs `loop_blocked` with the job, the place in the code and the seconds. To be made on the event loop.
+
+    The loop calls `turned` every few milliseconds while jobs are held, and `rest` when there is none.
+
+    running_since: when the oldest running job began; None: none runs
+    job_of: the job that a task of the loop runs; None: the task is not the worker's
+    """
+
+    def __init__(
+        self,
+        running_since: Callable[[], float | None],
+        job_of: Callable[[asyncio.Task[Any]], Lease | None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._running_since = running_since
+        self._job_of = job_of
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._turned_at: float | None = None
+        self._blocked_since: float | None = None
+        self._found: dict[str, object] = {}
+        """What blocks the loop, since then. Empty: it is not known, as when the whole machine is slow."""
+        self._next_s = LONG_S
+        self._logged_at: dict[object, float] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tenure-loop-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def turned(self) -> None:
+        self._turned_at = self._clock()
+
+    def rest(self) -> None:
+        self._turned_at = None
+
+    def close(self) -> None:
+        """End the thread. It first logs what has just blocked the loop."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(LOOK_S)
+
+    def _run(self) -> None:
+        while not self._ended.wait(LOOK_S if self._blocked_since is None else END_LOOK_S):
+            self.look()
+        self.look()
+
+    def look(self) -> None:
+        """Check whether the loop has turned since the last look."""
+        now, since = self._clock(), self._turned_at
+        if since is None:  # the first job after a rest may block the loop before it turns
+            since = self._running_since()
+        if self._blocked_since is not None and since != self._blocked_since:
+            self._log(now - self._blocked_since)
+            self._blocked_since = None
+        if since is None or now - since < BLOCKED_S:
+            return
+        if self._blocked_since is None:
+            self._blocked_since, self._found, self._next_s = since, self._culprit(), LONG_S
+        elif now - since >= self._next_s:
+            self._log(now - since, ended=False)
+            self._next_s *= 2
+
+    def _culprit(self) -> dict[str, object]:
+        at = frame_location(sys._current_frames().get(self._loop_thread))
+        task = asyncio.current_task(self._loop)
+        lease = None if task is None else self._job_of(task)
+        if lease is None:
+            return {"at": at} if at else {}
+        record = lease.record
+        return {"queue": record.queue, "task": record.task, "id": record.id, "at": at}
+
+    def _log(self, seconds: float, **more: object) -> None:
+        place, now = self._found.get("at") or self._found.get("task"), self._clock()
+        is_repeated = not more and now - self._logged_at.get(place, -REPEAT_S) < REPEAT_S
+        if not self._found or is_repeated:
+            return
+        if len(self._logged_at) >= PLACES_MOST:
+            self._logged_at.clear()
+        self._logged_at[place] = now
+        log_event("loop_blocked", **self._found, seconds=seconds, **more)

@@ -1,0 +1,122 @@
+"""Threads for sync handlers. Work goes out through one queue; results come back in batches, with one wake-up each.
+
+The threads are daemons: a handler that hangs cannot keep the process alive after a stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from tenure.core import limits
+from tenure.runtime.forks import ForkGuard
+from tenure.runtime.log import brief, log_event
+
+THREAD_RETRY_MS: Final = 1 * limits.SECOND
+"""How long until the next attempt to start a thread when the system allows no more."""
+
+T = TypeVar("T")
+Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
+
+
+class ThreadPool(Generic[T]):
+    """Up to `size` threads, started when needed. What `submit` gets runs in a thread and must not raise; `done` gets
+    the results on the loop."""
+
+    def __init__(self, size: int, done: Callable[[list[T]], None], retry_ms: int = THREAD_RETRY_MS) -> None:
+        self._size = size
+        self._retry_s = retry_ms / limits.SECOND
+        self._done = done
+        self._loop = asyncio.get_running_loop()
+        self._todo: SimpleQueue[Callable[[], T] | None] = SimpleQueue()
+        self._finished: deque[T] = deque()
+        self._woken = False
+        self._threads = 0
+        self._busy = 0
+        self._again: asyncio.TimerHandle | None = None
+
+    def submit(self, work: Callable[[], T]) -> None:
+        self._busy += 1
+        self._todo.put(work)
+        if self._busy > self._threads and self._threads < self._size:
+            self._grow()
+
+    def _grow(self) -> bool:
+        """Start one more thread. If the system allows none, work waits for another thread or the next attempt."""
+        try:
+            threading.Thread(target=self._serve, name=f"tenure-{self._threads + 1}", daemon=True).start()
+        except (RuntimeError, MemoryError) as error:
+            if self._again is None:
+                about: dict[str, object] = {"threads": self._threads, "waiting": self._todo.qsize()}
+                log_event("start_failed", kind="thread", error=brief(error), **about)
+                self._again = self._loop.call_later(self._retry_s, self._try_again)
+            return False
+        self._threads += 1
+        return True
+
+    def _try_again(self) -> None:
+        self._again = None
+        while self._threads < min(self._busy, self._size) and self._grow():
+            pass
+
+    def close(self) -> None:
+        """Let idle threads end. Busy ones end after their work."""
+        if self._again is not None:
+            self._again.cancel()
+        for _ in range(self._threads):
+            self._todo.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._todo.get()) is not None:
+            self._finished.append(work())
+            # Race with _drain: it lowers the flag before it takes anything, so if the flag is up here, what was just
+            # appended will be seen. Two threads may both raise it: one wake-up too many is harmless.
+            if not self._woken:
+                self._woken = True
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the worker has ended
+                    self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        self._woken = False
+        results = [self._finished.popleft() for _ in range(len(self._finished))]
+        self._busy -= len(results)
+        self._done(results)
+
+
+class CallThreads:
+    """Calls functions in threads for coroutines, each in a copy of its caller's context."""
+
+    def __init__(self, size: int) -> None:
+        self._own = ForkGuard()
+        self._pool: ThreadPool[tuple[Answer, Any, BaseException | None]] = ThreadPool(size, _answer_all)
+
+    def call(self, function: Callable[[], Any]) -> Answer:
+        """Call the function in a thread. The future gets its value, or its error."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._pool.submit(partial(self._call, answer, partial(copy_context().run, function)))
+        return answer
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _call(self, answer: Answer, function: Callable[[], Any]) -> tuple[Answer, Any, BaseException | None]:
+        value, error = None, None
+        try:
+            value = function()
+        except BaseException as raised:
+            error = raised
+        self._own.end_clone()
+        return answer, value, error
+
+
+def _answer_all(ended: list[tuple[Answer, Any, BaseException | None]]) -> None:
+    for answer, value, error in ended:
+        if not answer.done():  # else the call took too long, and no coroutine waits for it any more
+            answer.set_result((value, error))

@@ -1,0 +1,61 @@
+"""The pytest plugin of `tenure[pytest]`: a real Redis for the test session, and apps that use it in one test.
+
+    def test_signup(tenure_app):
+        jobs = tenure_app(app)
+        signup("ada@example.org")
+        jobs.drain()
+
+Installing it changes no test: it only offers fixtures, and loads Tenure when a test asks for one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tenure.app.app import Tenure
+    from tenure.app.testing import Testing
+    from tenure.testing.server import RedisServer
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def tenure_server() -> Iterator[RedisServer]:
+    """A Redis server for the test session, on a unix socket. It ends with the tests.
+
+    def test_url(tenure_server):
+        assert tenure_server.url.startswith("unix://")
+
+    It is redis-server or valkey-server on PATH, else that of `tenure[embedded]`. Raises `NotConfigured` if there is
+    none.
+    """
+    from tenure.redis.embedded.binary import find_server
+    from tenure.testing.server import RedisServer
+
+    with RedisServer(find_server(), aof=False) as server:
+        yield server
+
+
+@pytest.fixture
+def tenure_app(tenure_server: RedisServer) -> Iterator[Callable[[Tenure], Testing]]:
+    """A function that lets an app use `tenure_server` until the end of the test, and returns `app.testing()`.
+
+    def test_signup(tenure_app):
+        jobs = tenure_app(app)
+
+    The apps of one test share a namespace that no other test has. Afterwards the server is empty, large payloads of the
+    test are deleted from the stores of the apps, and the apps have their own settings again.
+    """
+    namespace = f"test-{os.getpid()}-{next(_numbers)}"
+    with ExitStack() as stack:
+        stack.callback(tenure_server.flush)
+        yield lambda app: stack.enter_context(
+            app.testing().on_redis(tenure_server.url, namespace=namespace, temporary=True)
+        )
