@@ -59,9 +59,9 @@ def packages_of(page: Path) -> list[str]:
 
 def check_install(line: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    match = re.fullmatch(r"(?:python3? -m )?pip install '?(?P<name>[\w-]+)(?:\[(?P<extras>[\w,-]+)\])?'?", line)
+    match = re.fullmatch(r"(?:python3? -m )?pip install '?(?P<name>[\w-]+|\.)(?:\[(?P<extras>[\w,-]+)\])?'?", line)
     assert match, line
-    assert match["name"] == project["name"]
+    assert match["name"] in (project["name"], ".")
     assert set(filter(None, (match["extras"] or "").split(","))) <= set(project["optional-dependencies"])
 
 
@@ -87,7 +87,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str], timeout: 
 @pytest.fixture(scope="module")
 def commands() -> Iterator[Path]:
     """A folder with `tenure`, and with `script` for the blocks in Python."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as folder, closing(Launcher(Path(folder))):
+    with tempfile.TemporaryDirectory(prefix="tenure-") as folder, closing(Launcher(Path(folder))):
         yield Path(folder)
 
 

@@ -45,7 +45,7 @@ def main() -> int:
     for pointer in POINTERS.values() if not asked.only else ():
         print(f"{pointer.name}  is played by {' '.join(pointer.tests)}", flush=True)
     results = []
-    base = asked.history or Path(tempfile.mkdtemp(prefix="lh-"))
+    base = asked.history or Path(tempfile.mkdtemp(prefix="tenure-"))
     for name in names:
         if name in SCENARIOS and (missing := SCENARIOS[name].missing()):
             print(f"{name}  not played: it needs {missing}", flush=True)

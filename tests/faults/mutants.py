@@ -99,7 +99,7 @@ def main() -> int:
 def _is_caught(name: str, scenario: str) -> bool:
     for attempt in range(TRIES):
         seed = str(int(SEED) + attempt)
-        with tempfile.TemporaryDirectory(prefix="lh-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tenure-") as folder:
             play = [sys.executable, "-m", "tests.faults", "--only", scenario, "--seed", seed, "--history", folder]
             done = subprocess.run(
                 play,

@@ -2,7 +2,6 @@
 
 They do so beside packages with modules that are called as those of the standard library."""
 
-import re
 import signal
 import subprocess
 import zipfile
@@ -40,15 +39,6 @@ def test_the_wheel_has_what_it_needs_and_no_more(wheel):
     assert lua | {"tenure/py.typed", "tenure/_version.py"} <= names
     assert [name for name in names if not name.startswith(("tenure/", "tenure-"))] == []
     assert [name for name in names if name.endswith(".pyc")] == []
-
-
-def test_the_page_of_the_package_has_no_relative_links(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-        metadata = archive.read(name).decode()
-    links = re.findall(r"\]\(([^)]*)\)", metadata)
-    assert links
-    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_the_version_is_said_once(wheel, installed, tmp_path):

@@ -55,7 +55,7 @@ class Proxy:
 
     def __init__(self, server_socket: str) -> None:
         self._server = server_socket
-        self._directory = tempfile.TemporaryDirectory(prefix="lh-")
+        self._directory = tempfile.TemporaryDirectory(prefix="tenure-")
         self._path = str(Path(self._directory.name) / "p")
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)

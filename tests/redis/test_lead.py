@@ -76,7 +76,7 @@ def test_a_wait_that_is_refused_does_not_cost_the_claim(server: RedisServer, bot
 
 
 def test_a_claim_under_a_nonce_is_led_too(server: RedisServer, both: Both) -> None:
-    engine = NativeEngine("lh")
+    engine = NativeEngine("tenure")
     both.run(engine.enqueue([NewJob("q", "a", b"")]))
     both.run(engine.maintain(["q"], []))
     wait = engine.wait("w", ["q"], 5_000)
@@ -112,7 +112,7 @@ class Leading(NativeEngine):
 
 
 async def test_a_worker_waits_and_claims_in_one_write(redis_url: str) -> None:
-    engine = Leading("lh", NativeConfig(timing=Timing(idle_wait_ms=20_000)))
+    engine = Leading("tenure", NativeConfig(timing=Timing(idle_wait_ms=20_000)))
     done: asyncio.Queue[None] = asyncio.Queue()
     driver, client = AsyncDriver(redis_url), AsyncDriver(redis_url)
     keeper = KeeperLink(redis_url, engine_spec_of(engine))

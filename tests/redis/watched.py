@@ -89,7 +89,7 @@ class Watched(Pair):
     ) -> None:
         super().__init__(binary, password)
         self._binary = binary
-        self._folder = Path(tempfile.mkdtemp(prefix="lh-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="tenure-"))
         self._sentinel_password = sentinel_password
         self.ports = [_free_port() for _ in range(sentinels)]
         self._processes: list[subprocess.Popen[bytes]] = []

@@ -170,12 +170,12 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
         )
         for function in functions
     ]
-    keeper = KeeperLink(url, engine_spec_of(NativeEngine("lh", config)))
+    keeper = KeeperLink(url, engine_spec_of(NativeEngine("tenure", config)))
     rule = BatchRule(10, GATHER_MS)
     specs.append(TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule))
     slots = int(sys.argv[3]) if sys.argv[3:] else 1
     settings = WorkerSettings(["q"], concurrency=slots, grace_ms=5_000)
-    worker = Worker(Saying("lh", config), driver, UserCode(specs), settings, keeper=keeper)
+    worker = Worker(Saying("tenure", config), driver, UserCode(specs), settings, keeper=keeper)
     return await worker.run()
 
 

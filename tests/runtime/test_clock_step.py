@@ -63,7 +63,7 @@ async def test_no_job_of_a_living_worker_runs_twice(
     redis_binary: str, clock: Clock, make: Callable[[str], Any], seconds: float
 ) -> None:
     """Not in a lane, and not in the same process, although the step is much longer than the timeouts."""
-    engine, gate = make("lh"), Gate()
+    engine, gate = make("tenure"), Gate()
     lanes = Feature.LANES in engine.features
     with RedisServer(clock.wrapped(redis_binary), tcp=True) as server:
         keeper = CountingKeeper(server.url, engine_spec_of(engine))

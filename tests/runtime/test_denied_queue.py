@@ -66,7 +66,7 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
         async with place(url, *specs, queues=["a", "b"]) as here:
             await seen.run(here.engine.enqueue([NewJob("a", "a", b"", "slow")]))
             await gate.begun.get()
-            private_server.command("ACL", "SETUSER", "w", "resetkeys", "~{lh:b}*", "~{lh}*")
+            private_server.command("ACL", "SETUSER", "w", "resetkeys", "~{tenure:b}*", "~{tenure}*")
             await until_told("redis_refused what=claim")
             gate.open.set()
             await until_told("redis_refused what=settle")

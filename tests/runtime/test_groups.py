@@ -63,7 +63,9 @@ while chunk := messages.recv(65536):
 
 
 async def test_each_keeper_that_is_started_is_told_anew(sleeper):
-    keeper = KeeperLink("redis://unused", engine_spec_of(NativeEngine("lh")), command=[sys.executable, "-c", PROGRAM])
+    keeper = KeeperLink(
+        "redis://unused", engine_spec_of(NativeEngine("tenure")), command=[sys.executable, "-c", PROGRAM]
+    )
 
     async def hears(count: int) -> list[Any]:
         assert keeper._messages is not None

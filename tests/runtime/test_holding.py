@@ -75,7 +75,7 @@ def start() -> Iterator[Callable[[str], Holder]]:
 def enqueue(url: str) -> None:
     driver = SyncDriver(url)
     job = NewJob("q", "p", b"", "hold", timeout_ms=0, shape=Shape(persistent=True))
-    driver.run(NativeEngine("lh").enqueue([job]))
+    driver.run(NativeEngine("tenure").enqueue([job]))
     driver.close()
 
 

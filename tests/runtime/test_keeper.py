@@ -49,7 +49,7 @@ async def keeper(redis_url: str) -> AsyncIterator[KeeperLink]:
 
 
 def keeper_of(url: str, config: NativeConfig | None = None) -> KeeperLink:
-    return KeeperLink(url, engine_spec_of(NativeEngine("lh", config)))
+    return KeeperLink(url, engine_spec_of(NativeEngine("tenure", config)))
 
 
 async def next_beat(keeper: KeeperLink, wanted: Callable[[HeartbeatReply], bool] = lambda beat: True) -> HeartbeatReply:
@@ -71,7 +71,7 @@ async def until_gone(keeper: KeeperLink) -> None:
 
 class TestKeeper:
     async def test_it_keeps_says_what_is_lost_and_finds_orphaned_leases(self, keeper, driver):
-        engine = NativeEngine("lh")
+        engine = NativeEngine("tenure")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q", "other"])
         await next_beat(keeper)
@@ -86,7 +86,7 @@ class TestKeeper:
 
     async def test_it_gives_up_what_is_overdue(self, keeper, driver):
         """By its own clock, and only the job of which the worker says so."""
-        engine = NativeEngine("lh")
+        engine = NativeEngine("tenure")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q"])
         await next_beat(keeper)
@@ -98,7 +98,7 @@ class TestKeeper:
         assert driver.run(engine.settle([(a, Completed()), (b, Completed())])) == [False, True]
 
     async def test_it_says_what_is_to_be_cancelled_and_when_it_last_beat(self, keeper, driver):
-        engine = NativeEngine("lh")
+        engine = NativeEngine("tenure")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q"])
         await next_beat(keeper)
@@ -240,11 +240,11 @@ def start(redis_url: str) -> Iterator[Callable[..., WorkerProcess]]:
 
 
 def add(driver: SyncDriver, *jobs: tuple[str, str]) -> None:
-    driver.run(NativeEngine("lh").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
+    driver.run(NativeEngine("tenure").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
 
 
 def state(driver: SyncDriver, id: str) -> Any:
-    return driver.run(NativeEngine("lh").job("q", id))
+    return driver.run(NativeEngine("tenure").job("q", id))
 
 
 class TestWorkers:
@@ -361,7 +361,7 @@ async def test_a_worker_survives_a_restart_of_redis(private_server):
 
 
 async def test_what_the_system_cannot_start_is_an_os_error():
-    keeper = KeeperLink("redis://unused", engine_spec_of(NativeEngine("lh")), command=["/no/such/program"])
+    keeper = KeeperLink("redis://unused", engine_spec_of(NativeEngine("tenure")), command=["/no/such/program"])
     with pytest.raises(FileNotFoundError):
         await keeper.start("w", ["q"])
     await keeper.stop()

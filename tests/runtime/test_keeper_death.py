@@ -42,11 +42,11 @@ def start(redis_url: str) -> Iterator[Callable[..., WorkerProcess]]:
 
 
 def add(driver: SyncDriver, *jobs: tuple[str, str]) -> None:
-    driver.run(NativeEngine("lh").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
+    driver.run(NativeEngine("tenure").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
 
 
 def view(driver: SyncDriver, id: str) -> Any:
-    return driver.run(NativeEngine("lh").job("q", id))
+    return driver.run(NativeEngine("tenure").job("q", id))
 
 
 def ends(pid: int) -> bool:
@@ -94,9 +94,9 @@ def test_a_death_is_noticed_without_waiting_for_the_lease(start, driver, how):
 
 def test_a_dead_worker_is_announced_no_longer(start, driver):
     victim = start("long")
-    until(lambda: len(driver.run(NativeEngine("lh").workers())) == 1)
+    until(lambda: len(driver.run(NativeEngine("tenure").workers())) == 1)
     victim.process.kill()
-    until(lambda: not driver.run(NativeEngine("lh").workers()))
+    until(lambda: not driver.run(NativeEngine("tenure").workers()))
 
 
 def test_poison_ends_in_broken_and_takes_no_other_job_with_it(start, driver):

@@ -98,7 +98,7 @@ def worker(redis_url: str, server: RedisServer) -> Iterator[WorkerProcess]:
 
 
 def test_a_job_that_redis_claimed_for_a_stopped_worker_runs_elsewhere(driver: SyncDriver, worker: WorkerProcess):
-    engine, other = NativeEngine("lh"), Other(driver)
+    engine, other = NativeEngine("tenure"), Other(driver)
     os.kill(worker.process.pid, signal.SIGSTOP)
     add(driver, ("a", "nap"))
     # The wait and the claim were sent together: the worker has no part in this.
@@ -112,7 +112,7 @@ def test_a_job_that_redis_claimed_for_a_stopped_worker_runs_elsewhere(driver: Sy
 def test_redis_claims_nothing_for_a_worker_that_was_killed(
     driver: SyncDriver, worker: WorkerProcess, server: RedisServer
 ):
-    engine = NativeEngine("lh")
+    engine = NativeEngine("tenure")
     os.kill(worker.process.pid, signal.SIGKILL)
     until(lambda: b"blocked_clients:0" in server.command("INFO", "clients"))
     add(driver, ("a", "nap"))

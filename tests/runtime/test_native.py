@@ -29,7 +29,7 @@ class Place:
 
     def __init__(self, url: str, *specs: TaskSpec, timing: Timing | None = None, **more: Any) -> None:
         config = NativeConfig(timing=timing or Timing())
-        self.engine = NativeEngine("lh", config)
+        self.engine = NativeEngine("tenure", config)
         self.client = AsyncDriver(url)
         self.driver = AsyncDriver(url)
         keeper = KeeperLink(url, engine_spec_of(self.engine))
@@ -120,7 +120,7 @@ async def test_without_the_message_the_beat_tells_it(redis_url):
     async with place(redis_url, task(handler)) as here:
         await here.add("a")
         await asyncio.to_thread(begun.wait)
-        await here.client.run(Deaf("lh").cancel("q", "a", "no more"))
+        await here.client.run(Deaf("tenure").cancel("q", "a", "no more"))
         await here.until("a", lambda view: view.state is State.CANCELLED)
 
 

@@ -16,7 +16,7 @@ from tests.runtime.test_native import place
 
 async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     seen = AsyncDriver(private_server.url)
-    meta = "{lh:q}:meta"
+    meta = "{tenure:q}:meta"
 
     async def state_of(id: str) -> State | None:
         view = await seen.run(here.engine.job("q", id))
@@ -44,7 +44,7 @@ async def test_it_is_not_said_to_be_back_by_claims_that_other_queues_filled(
     seen = AsyncDriver(private_server.url)
     specs: list[Any] = [task(lambda: None, queue="q"), task(lambda: None, queue="p", name="other")]
     with caplog.at_level(logging.INFO, "tenure.worker"):
-        private_server.command("HSET", "{lh:q}:meta", "layout", 99)
+        private_server.command("HSET", "{tenure:q}:meta", "layout", 99)
         async with place(private_server.url, *specs, queues=["p", "q"], concurrency=1) as here:
             await seen.run(here.engine.enqueue([NewJob("p", f"n{n}", b"", "other") for n in range(300)]))
             while (await seen.run(here.engine.queue("p"))).counts[State.COMPLETED] < 300:

@@ -231,7 +231,7 @@ class Other:
 
     def __init__(self, driver: SyncDriver) -> None:
         self._driver = driver
-        self._engine = NativeEngine("lh", NativeConfig(timing=Timing(beat_ms=200, lease_ms=700, grace_ms=300)))
+        self._engine = NativeEngine("tenure", NativeConfig(timing=Timing(beat_ms=200, lease_ms=700, grace_ms=300)))
         self.held: set[str] = set()
 
     def takes(self, ids: str) -> bool:
@@ -242,7 +242,7 @@ class Other:
 
 @pytest.mark.parametrize("kind", ["waiting for a batch", "started behind a handler that blocks"])
 def test_after_a_stop_jobs_of_other_workers_do_not_begin(driver: SyncDriver, worker: WorkerProcess, kind: str) -> None:
-    engine, other = NativeEngine("lh"), Other(driver)
+    engine, other = NativeEngine("tenure"), Other(driver)
     worker.says("ready")
     if kind == "waiting for a batch":
         ids = "abc"

@@ -149,7 +149,7 @@ def test_a_batch_is_one_call_of_every_engine(entry: Entry) -> None:
     jobs = [
         NewJob("q", f"{number:0255}", b"[" + b" " * (MOST_BYTES - 7) + b"[],{}]", **options) for number in range(MOST)
     ]
-    engine = entry.make("lh", Options())
+    engine = entry.make("tenure", Options())
     assert len(list(chunks(engine._new_part(position, job) for position, job in enumerate(jobs)))) == 1
 
 

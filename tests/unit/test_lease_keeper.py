@@ -38,7 +38,7 @@ class Kept:
         self.reports: list[Report] = []
         self.is_stopped = False
         self.reply: Callable[[Any], Awaitable[Any]] = self._good
-        engine = Engine("lh", NativeConfig(timing=Timing(beat_ms=20, lease_ms=60)))
+        engine = Engine("tenure", NativeConfig(timing=Timing(beat_ms=20, lease_ms=60)))
         orders = Orders("redis://unused", {}, "w", queues or ("q",), 7)
         self.keeper = LeaseKeeper(
             orders,

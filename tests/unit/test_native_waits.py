@@ -21,18 +21,18 @@ def read_partitions(engine: NativeEngine, queue: str, number: int) -> None:
 
 @pytest.mark.parametrize(("wished_ms", "block_ms"), [(2_000, 2_000), (1, 20), (60_000, 1_800 + 800 - 500)])
 def test_a_worker_of_one_queue_waits_until_a_heartbeat_could_still_keep_the_lease(wished_ms: int, block_ms: int):
-    engine = NativeEngine("lh")
+    engine = NativeEngine("tenure")
     read_partitions(engine, "q", 1)
     wait = engine.wait("w", ["q"], wished_ms)
     assert isinstance(wait, Lead)
     assert wait.if_idle
     assert wait.command.block_ms == block_ms
-    assert wait.command.args == ("BLPOP", "{lh:q}:wake", f"{block_ms / 1000:.3f}")
+    assert wait.command.args == ("BLPOP", "{tenure:q}:wake", f"{block_ms / 1000:.3f}")
 
 
 @pytest.mark.parametrize("kind", ["several queues", "partitions", "not read yet", "a cluster"])
 def test_other_workers_are_only_woken(kind: str):
-    engine = NativeClusterEngine("lh") if kind == "a cluster" else NativeEngine("lh")
+    engine = NativeClusterEngine("tenure") if kind == "a cluster" else NativeEngine("tenure")
     if kind != "not read yet":
         read_partitions(engine, "q", 4 if kind == "partitions" else 1)
     queues = ["q", "r"] if kind == "several queues" else ["q"]

@@ -69,7 +69,7 @@ class RedisServer:
         self, binary: str, *, aof: bool = True, tcp: bool = False, args: Sequence[str] = (), password: str | None = None
     ) -> None:
         self.binary = binary
-        self.directory = Path(tempfile.mkdtemp(prefix="lh-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="tenure-"))
         self.port = _free_port() if tcp else 0
         self._password = password
         self._args = [*_options(aof), *args]

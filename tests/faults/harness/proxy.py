@@ -123,7 +123,7 @@ class Proxy:
         self._dice = dice
         self._draw = draw
         self._weather = weather or Weather()
-        self._directory = tempfile.TemporaryDirectory(prefix="lh-")
+        self._directory = tempfile.TemporaryDirectory(prefix="tenure-")
         self._path = str(Path(self._directory.name) / "p")
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)

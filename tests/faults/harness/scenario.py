@@ -100,7 +100,7 @@ def play(scenario: Scenario, seed: int, size: int | None, folder: Path, binary: 
 def point(pointer: Pointer) -> Result:
     """Run the tests that play it."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="lh-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tenure-") as folder:
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "--basetemp"]
         done = subprocess.run(
             [*command, f"{folder}/t", *pointer.tests],
