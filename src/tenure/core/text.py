@@ -6,8 +6,9 @@ import re
 import signal
 from typing import Final
 
-_CREDENTIALS: Final = re.compile(r"(?<=://)(?!\[user:password@\]host:6379/0(?:[\s,]|$))\S*@")
-"""Greedy: a password may contain an @. The example URL in Tenure's own texts stays unchanged."""
+_WORDS: Final = re.compile(r"\S+")
+_EXAMPLE: Final = re.compile(r"\[user:password@\]host:6379/0(?:,|$)")
+"""The URL in Tenure's own texts, which stays unchanged."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -25,7 +26,17 @@ def masked(text: str) -> str:
     >>> masked("no answer from redis://me:secret@example.org/0")
     'no answer from redis://***@example.org/0'
     """
-    return _CREDENTIALS.sub("***@", text) if "://" in text else text
+    return _WORDS.sub(_without_credentials, text) if "://" in text and "@" in text else text
+
+
+def _without_credentials(found: re.Match[str]) -> str:
+    """Mask from the first `://` to the last @ of a word: a password may contain both. It reads no character twice,
+    because the text may be a user's: a pattern for the whole would be quadratic."""
+    word = found[0]
+    end, start = word.rfind("@"), word.find("://") + 3
+    while 3 <= start <= end and _EXAMPLE.match(word, start):
+        start = word.find("://", start) + 3
+    return f"{word[:start]}***{word[end:]}" if 3 <= start <= end else word
 
 
 def how_it_ended(status: int) -> str:
