@@ -154,5 +154,6 @@ def test_a_worker_that_ended_in_a_program_leaves_the_machine_to_others(
 
         ping.enqueue()
         asyncio.run(run_worker(app, WorkerOptions(burst=True, signals=False)))
-    (busy,) = tmp_path.glob("*.busy")
+    (busy,) = tmp_path.glob("*/*.busy")
+    assert busy.parent.stat().st_mode & 0o777 == 0o700
     assert not any(file.samefile(busy) for file in Path("/proc/self/fd").iterdir() if file.exists())

@@ -161,6 +161,19 @@ class TestTeller:
         await asyncio.wait({running})
         assert os.listdir(tmp_path) == []
 
+    async def test_a_link_of_another_user_beside_the_file_is_not_followed(self, tmp_path):
+        path, others = tmp_path / "health.json", tmp_path / "others"
+        others.write_text("kept")
+        os.symlink(others, f"{path}.{os.getpid()}")
+        running = asyncio.create_task(
+            HealthReporter(lambda: Health.of([status()], 100.0), HealthOutputs(str(path))).run()
+        )
+        while not path.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.wait({running})
+        assert others.read_text() == "kept"
+
     async def test_a_file_that_cannot_be_written_is_said_once_and_ends_nothing(self, tmp_path, caplog, monkeypatch):
         monkeypatch.setattr("tenure.processes.health.HEALTH_MS", 1)
         rounds: list[int] = []

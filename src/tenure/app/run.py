@@ -44,7 +44,7 @@ from tenure.redis.url import is_cluster
 from tenure.runtime.assembly import UserCode, WorkerSettings
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.log import Once, log_event
-from tenure.runtime.machine import Machine
+from tenure.runtime.machine import Machine, private_directory
 from tenure.runtime.ports import Env
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.worker import Worker
@@ -258,13 +258,19 @@ def _status_of(worker: Worker, was_ready: bool) -> Status:
 
 def _machine_of(app: Tenure) -> Machine | None:
     """Return the locks that workers of one namespace on one Redis share on a machine. None: there is no directory for
-    temporary files."""
+    temporary files, or another user could hold the locks."""
     name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
     try:
-        return Machine(Path(tempfile.gettempdir(), f"tenure-{os.getuid()}-{digest}"))
-    except FileNotFoundError:
+        directory = Path(tempfile.gettempdir(), f"tenure-{os.getuid()}")
+        if private_directory(directory):
+            return Machine(directory / digest)
+    except OSError:
         return None
+    found = f"other users can use the directory {directory}; suspects of a crash do not run alone on this machine"
+    remedy = "Remove the directory, or give it to this user with the mode 0700."
+    log_event("check_failed", about="locks", found=found, remedy=remedy)
+    return None
 
 
 def queues_of(app: Tenure) -> Sequence[str]:

@@ -144,10 +144,12 @@ class HealthReporter:
     # ------------------------------------------------------------------------------------------------------ the file
 
     def _write(self, path: str, text: bytes) -> None:
-        """Write the file atomically."""
+        """Write the file atomically. In a shared directory, another user may have made a link of the name."""
         fresh = f"{path}.{os.getpid()}"
         try:
-            with open(fresh, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(fresh)
+            with open(fresh, "xb") as file:
                 file.write(text)
             os.replace(fresh, path)
         except OSError as error:

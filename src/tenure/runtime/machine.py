@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +30,17 @@ def _close_all() -> None:
 
 # Otherwise a child that a handler forks would keep the locks after its worker has died.
 os.register_at_fork(after_in_child=_close_all)
+
+
+def private_directory(path: Path) -> bool:
+    """Make a directory that only this user can enter. False: another user has made it, or others can enter it.
+
+    Raises `OSError` if it cannot be made.
+    """
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
 
 
 class Lock:
