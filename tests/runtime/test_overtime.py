@@ -11,17 +11,27 @@ from typing import Any
 
 import pytest
 
+from tenure.core import limits
 from tenure.core.errors import Unreachable
 from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
-from tenure.core.shape import Shape
+from tenure.core.rates import LimitRule
+from tenure.core.shape import Shape, UniqueRule, Until
 from tenure.core.task import BatchRule
 from tenure.runtime import ExitStatus, current_job
 from tenure.runtime.handlers.blocked import BLOCKED_S, LOOK_S
+from tenure.runtime.ports import Env
 from tests.runtime import fakes
 from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_cancel import ask
 
 LANE = Shape(lane="a lane")
+ALONE = [
+    LANE,
+    Shape(persistent=True),
+    Shape(limits=(LimitRule("gpu", concurrency=1),)),
+    Shape(unique=UniqueRule("a key")),
+]
+"""Shapes that belong to the handler of a job: nothing may take their place before it has ended."""
 
 
 class Stubborn:
@@ -78,8 +88,8 @@ async def logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("shape", [LANE, Shape(persistent=True)])
-async def test_its_lane_waits_until_it_has_really_ended(stubborn, caplog, kind, shape):
+@pytest.mark.parametrize("shape", ALONE)
+async def test_its_lane_limits_and_key_wait_until_it_has_really_ended(stubborn, caplog, kind, shape):
     async with Rig(task(stubborn.of(kind), retries=5), concurrency=4) as rig:
         rig.engine.add("a", shape=shape, timeout_ms=20)
         await logged(caplog, "job=kept")
@@ -93,6 +103,25 @@ async def test_its_lane_waits_until_it_has_really_ended(stubborn, caplog, kind, 
     assert isinstance(first, Retried)  # decided when its time was over
     assert first.error.type == "Timeout"
     assert rig.engine.outcomes("free")[0]
+
+
+async def test_a_key_that_ended_with_the_start_waits_for_nothing(stubborn):
+    async with Rig(task(stubborn.in_thread, retries=0)) as rig:
+        rig.engine.add("a", shape=Shape(unique=UniqueRule("a key", Until.STARTED)), timeout_ms=20)
+        await rig.settled(1)
+        assert not stubborn.release.is_set()
+
+
+async def test_the_log_says_why_its_keeper_has_given_it_up(stubborn, caplog):
+    ahead_s = [0.0]
+    async with Rig(task(stubborn.in_thread), env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
+        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        ahead_s[0] = limits.OVERDUE_GRACE_MS / limits.SECOND + 1
+        rig.keeper.beat(lost=tuple(rig.engine.held))
+        await logged(caplog, "lease_lost")
+        stubborn.release.set()
+    assert "reason='its handler has not ended 30 s after its timeout'" in caplog.text
 
 
 async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):
@@ -144,7 +173,7 @@ async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, 
     assert rig.keeper.left is True
 
 
-@pytest.mark.parametrize("shape", [LANE, Shape(persistent=True)])
+@pytest.mark.parametrize("shape", ALONE)
 async def test_one_that_outlasts_the_time_of_grace_goes_back_when_the_process_has_ended(stubborn, shape):
     async with Rig(task(stubborn.in_thread), grace_ms=0) as rig:
         rig.engine.add("a", shape=shape)

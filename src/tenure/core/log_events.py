@@ -53,7 +53,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "The worker lost the lease of the job; its outcome does not count, and another worker runs it.",
         "`noticed_by`: the call that showed it. `certain=False`: a reply was lost and the repeated call was refused: "
         "the first call may have counted; or, with `noticed_by=heartbeat`, no heartbeat succeeded for the length of a "
-        "lease and a persistent job is stopped",
+        "lease and a persistent job is stopped. `reason`: the keeper has given the job up",
     ),
     "jobs_released": LogEvent(
         WARNING,
@@ -67,8 +67,8 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         WARNING,
         "The handler outlasted its attempt; its outcome does not count. Run it in a process to end it.",
         "`ended`: whether it has ended; until then it keeps its slot busy. `kind`: where it runs. `job=given up`: the "
-        "worker settles the job, or has lost it. `job=kept`: the lane of the job waits for the handler, and the keeper "
-        "releases the job after a stop",
+        "worker settles the job, or has lost it. `job=kept`: the lane of the job, its limits or its unique key wait "
+        "for the handler, and the keeper releases the job after a stop",
     ),
     "loop_blocked": LogEvent(
         WARNING,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from tenure.core import limits
 from tenure.core.job import LeaseRef
@@ -13,6 +14,8 @@ from tenure.runtime.jobs.held import Batch, Held, Phase, Stop
 from tenure.runtime.jobs.outcomes import outcome_of_timeout
 from tenure.runtime.log import log_event
 from tenure.runtime.settler import Settler
+
+OVERDUE_GRACE_S: Final = limits.OVERDUE_GRACE_MS / limits.SECOND
 
 
 class Canceller:
@@ -31,7 +34,9 @@ class Canceller:
         held = self._inflight.lose(ref)
         if held is None:
             return
-        _log(held, "lease_lost", token=ref.token, noticed_by=at)
+        is_overdue = held.run.abandoned and held.overdue_at <= self._env.clock()
+        reason = f"its handler has not ended {OVERDUE_GRACE_S:g} s after its timeout" if is_overdue else None
+        _log(held, "lease_lost", token=ref.token, noticed_by=at, reason=reason)
         if self._context.events is not None:
             self._context.events.lost(held, at)
         self._settler.lost(held)

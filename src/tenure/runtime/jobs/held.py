@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from tenure.core import limits
 from tenure.core.job import Lease, LeaseRef, Token
 from tenure.core.outcome import Cancelled, Outcome
+from tenure.core.shape import Until
 from tenure.core.task import TaskSpec
 
 
@@ -250,9 +251,11 @@ class Held(Run, eq=False):
 
     @property
     def must_be_alone(self) -> bool:
-        """Whether no other worker may run the job, or the next of its lane, while its handler still runs here. Its
-        outcome waits for the handler's end."""
-        return self.persistent or self.lease.record.shape.lane is not None
+        """Whether its lane, its places at limits or its unique key belong to its handler: no other worker may run the
+        job, or one that waits for these, while its handler still runs here. Its outcome waits for the handler's end."""
+        shape = self.lease.record.shape
+        holds_key = shape.unique is not None and shape.unique.until is Until.ENDED
+        return self.persistent or shape.lane is not None or bool(shape.limits) or holds_key
 
     @property
     def over(self) -> bool:
