@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
+import redis.asyncio
 
 from tenure.compat.worqr import AsyncWorqr, Worqr
 from tenure.core.errors import InvalidArgument
@@ -44,14 +46,81 @@ def test_producing_and_looking(bench: Bench, start: Callable[..., Worqr]) -> Non
     assert not worqr.enqueue("q", "only", unique=True)
     with pytest.raises(InvalidArgument, match="list of tasks"):
         worqr.enqueue("q", ["x"], unique=True)
-    assert worqr.get_tasks("q") == ["a", "b", "c", "a"]
+    assert worqr.get_tasks("q") == ["a", "c", "b", "a"], "the newest first"
     assert (worqr.peek_queue("q"), worqr.count_queue("q"), worqr.peek_queue("none")) == ("a", 4, None)
     assert worqr.get_queues() == ["q", "r"]
     assert worqr.cancel_tasks("q", "a") == 2
-    assert worqr.get_tasks("q") == ["b", "c"]
+    assert worqr.get_tasks("q") == ["c", "b"]
     assert worqr.delete_queue("r") == 1
     assert worqr.enqueue("r", "only", unique=True), "its marker is gone"
     assert bench.is_marked("only")
+
+
+def test_tasks_are_text_or_numbers(bench: Bench, start: Callable[..., Worqr]) -> None:
+    worqr = start()
+    assert worqr.enqueue("q", [1, 2.5, 5.0, "t"])
+    assert worqr.enqueue("q", 7, unique=True)
+    assert not worqr.enqueue("q", "7", unique=True)
+    assert bench.waiting() == ["1", "2.5", "5", "t", "7"]
+    assert worqr.cancel_tasks("q", 1) == 1
+    for wrong in (b"s3cret", ["a", b"s3cret"], None, True, float("nan"), {"s3cret": 1}):
+        with pytest.raises(
+            InvalidArgument, match="task must be text or a finite number, got a value of type"
+        ) as raised:
+            worqr.enqueue("q", wrong)  # type: ignore[arg-type]
+        assert "s3cret" not in str(raised.value)
+    assert bench.waiting() == ["2.5", "5", "t", "7"]
+
+
+def test_a_list_within_the_limit_is_one_transaction(bench: Bench, start: Callable[..., Worqr]) -> None:
+    """A worker that is woken by it finds all of them."""
+    worqr = start()
+    with bench.driver.subscribe(f"{R}_q_work") as messages:
+        worqr.enqueue("q", [f"{n}" for n in range(500)])
+        assert messages.get(timeout_s=5) == b"500"
+
+
+def test_a_permanent_worker_is_not_failed(bench: Bench, start: Callable[..., Worqr]) -> None:
+    worqr = start("q", worker_id="permanent", worker_timeout=-1, worker_heartbeat_interval=3_600)
+    bench.put("a")
+    process = worqr.dequeue("q")
+    assert process is not None
+    assert bench.silence() == 0, "it has sent no heartbeat since"
+    assert bench.original("live", "q").cleanup_workers() == []
+    assert worqr.finish_process(process.id)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("worker_timeout", 0),
+        ("worker_timeout", float("nan")),
+        ("worker_heartbeat_interval", 2),
+        ("worker_heartbeat_interval", 0),
+    ],
+)
+def test_times_that_no_worker_can_keep_are_refused(bench: Bench, option: str, value: float) -> None:
+    with pytest.raises(InvalidArgument, match=f"{option} must be"):
+        Worqr(bench.server.url, **{option: value})
+
+
+def test_no_history_is_kept(bench: Bench, start: Callable[..., Worqr]) -> None:
+    """Neither of what was cancelled, nor for ever of queues that were served."""
+    producer = start()
+    producer.enqueue("q", ["a"] * 10 + ["b", "c"])
+    assert producer.cancel_tasks("q", "a") == 10
+    assert producer.cancel_tasks("unknown", "a") == 0
+    producer.delete_queue("deleted")
+    worqr = Worqr(bench.server.url)
+    worqr.start_worker()
+    worqr.start_work("q")
+    assert worqr.dequeue("q") is not None
+    assert producer.cancel_tasks("q", "b") == 0
+    worqr.close()
+    assert bench.waiting() == ["c"]
+    assert producer.delete_queue("q") == 1
+    lasting = {key.decode() for key in bench.db.keys("*") if bench.db.pttl(key) < 0}
+    assert lasting == set()
 
 
 def test_a_worker_and_its_processes(bench: Bench, start: Callable[..., Worqr]) -> None:
@@ -60,7 +129,8 @@ def test_a_worker_and_its_processes(bench: Bench, start: Callable[..., Worqr]) -
     assert worqr.get_workers() == ["mine", "original"]
     assert worqr.get_working_queues() == worqr.get_working_queues("original") == ["q"]
     original.enqueue("q", '{"tenure":1,"task":"t","args":[]}', "b", "c")
-    assert worqr.dequeue("other") is None, "it does not serve this queue"
+    with pytest.raises(InvalidArgument, match="queue must be one that this worker serves, got 'other'"):
+        worqr.dequeue("other")
     first, second = worqr.dequeue("q"), worqr.dequeue("q")
     assert first is not None
     assert second is not None
@@ -73,11 +143,12 @@ def test_a_worker_and_its_processes(bench: Bench, start: Callable[..., Worqr]) -
     assert json.loads(done) == {"workerId": "mine", "task": first.task, "result": [1]}
     assert not worqr.finish_process(first.id)
     assert worqr.stop_process(second.id)
-    assert worqr.get_tasks("q") == ["b", "c"]
+    assert bench.waiting() == ["b", "c"]
     assert worqr.dequeue("q") is not None
     worqr.stop_work("q")
-    assert worqr.get_tasks("q") == ["b", "c"]
-    assert worqr.dequeue("q") is None
+    assert bench.waiting() == ["b", "c"]
+    with pytest.raises(InvalidArgument, match="Call start_work"):
+        worqr.dequeue("q")
     assert worqr.get_working_queues() == []
 
 
@@ -151,8 +222,8 @@ def test_what_an_earlier_worker_of_the_id_left_returns(bench: Bench, start: Call
     """W14."""
     bench.put("a", "b")
     bench.take(1, "mine")
-    worqr = start("q", worker_id="mine")
-    assert worqr.get_tasks("q") == ["a", "b"]
+    start("q", worker_id="mine")
+    assert bench.waiting() == ["a", "b"]
 
 
 def test_a_task_whose_reply_was_lost_returns(bench: Bench, start: Callable[..., Worqr]) -> None:
@@ -180,6 +251,13 @@ async def test_asyncio(bench: Bench) -> None:
         await asyncio.sleep(1.2)  # two heartbeats
         assert await worqr.finish_process(process.id, None)
     assert bench.db.keys(f"{R}:work*") == []
+
+
+@pytest.mark.parametrize("kind", [redis.Redis, redis.asyncio.Redis])
+def test_a_client_of_the_redis_package_names_the_server(bench: Bench, kind: Any) -> None:
+    with Worqr(kind.from_url(bench.server.url, decode_responses=True)) as worqr:
+        assert worqr.enqueue("q", "a")
+    assert bench.waiting() == ["a"]
 
 
 def test_what_is_held_returns_when_the_client_is_closed(bench: Bench) -> None:

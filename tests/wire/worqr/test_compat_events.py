@@ -14,6 +14,7 @@ import pytest
 
 from tenure.compat.worqr import AsyncWorqr, Worqr
 from tenure.core.errors import InvalidArgument, WrongState
+from tenure.core.job import State
 from tenure.testing.server import RedisServer
 from tests.support.waiting import until
 from tests.wire.worqr.bench import Bench
@@ -49,6 +50,15 @@ def stopped(server: RedisServer) -> Iterator[None]:
         yield
     finally:
         server.resume()
+
+
+def wait_for_heartbeat(bench: Bench) -> None:
+    def seen() -> bytes:
+        found: bytes = bench.db.hget(f"{R}:tenure:q:q:meta", "seen")
+        return found
+
+    before = seen()
+    until(lambda: seen() != before)
 
 
 def test_a_listener_may_use_its_client(start: Callable[..., Worqr]) -> None:
@@ -146,6 +156,52 @@ def test_a_cancel_request_is_one_event(bench: Bench, start: Callable[..., Worqr]
     assert seen.get(timeout=WAIT_S) == ("cancel", "a")
     with pytest.raises(queue.Empty):
         seen.get(timeout=1.5)  # three heartbeats
+
+
+@pytest.mark.parametrize("first", ["the message", "a heartbeat"])
+def test_a_cancel_of_the_client_is_one_event(bench: Bench, start: Callable[..., Worqr], first: str) -> None:
+    """It is published, and noted in Redis, so that heartbeats find it."""
+    seen: queue.Queue[tuple[str, str]] = queue.Queue()
+    worqr = start("q")
+    worqr.enqueue("q", ["a", "a"])
+    assert worqr.dequeue("q") is not None
+    assert worqr.dequeue("q") is not None
+    worqr.on("q", lambda event, message: seen.put((event, message)) if event in ("cancel", "delete") else None)
+    if first == "the message":
+        assert worqr.cancel_tasks("q", "a") == 0
+        assert seen.get(timeout=WAIT_S) == ("cancel", "a")
+    else:
+        for view in bench.run(bench.engine.page("q", State.ACTIVE)).jobs:
+            bench.run(bench.engine.cancel("q", view.id))
+        assert seen.get(timeout=WAIT_S) == ("cancel", "a")
+        bench.original().cancel_tasks("q", "a")
+    for _ in range(3):
+        wait_for_heartbeat(bench)
+    bench.original().delete_queue("q")
+    assert seen.get(timeout=WAIT_S) == ("delete", "")
+
+
+def test_listeners_for_one_event_and_their_removal(start: Callable[..., Worqr]) -> None:
+    seen: queue.Queue[str] = queue.Queue()
+    worqr = start("q")
+
+    def removed(event: str, message: str) -> None:
+        seen.put("removed")
+
+    def once(event: str, message: str) -> None:
+        seen.put(f"once {message}")
+        worqr.off("q", removed)
+        worqr.off("q", once)
+        worqr.off("other", once)
+
+    worqr.once("q", once)
+    worqr.on("q", removed)
+    worqr.on("q", lambda event, message: seen.put(f"on {message}"))
+    for tasks in (["a"], ["b", "c"]):
+        worqr.enqueue("q", tasks)
+    worqr.request_work("q")
+    worqr.request_work("empty")
+    assert [seen.get(timeout=WAIT_S) for _ in range(4)] == ["once 1", "on 1", "on 2", "on 3"]
 
 
 def test_closing_ends_calls_that_are_under_way(private_server: RedisServer) -> None:

@@ -10,20 +10,21 @@ import socket
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from tenure.compat.worqr.listeners import Listener, Listeners, LoopListeners
-from tenure.compat.worqr.raw import RawEngine, encoded
-from tenure.core import limits
-from tenure.core.errors import InvalidArgument, TenureError
+from tenure.compat.worqr.raw import RawEngine, Task, config_of, encoded, is_list
+from tenure.core import limits, names
+from tenure.core.errors import InvalidArgument, TenureError, invalid
 from tenure.core.job import Lease, NewJob, WorkerView
 from tenure.core.outcome import Completed, Outcome, Released
 from tenure.core.shape import DIGEST, PLAIN, Shape, UniqueRule
 from tenure.core.steps import Steps
 from tenure.engines.kit.encoding import as_text
-from tenure.engines.worqr.config import WorqrConfig
 from tenure.redis.aio import AsyncDriver
+from tenure.redis.clients import Client, target_of
 from tenure.redis.pubsub import AsyncSubscription
 
 T = TypeVar("T")
@@ -45,24 +46,29 @@ class Process(NamedTuple):
 class AsyncWorqr:
     """The queues of worqr, as a producer and as a worker.
 
-    `worker_timeout`: after how many seconds without a heartbeat originals fail this worker; a Tenure worker
-    takes its tasks over after 2.6. `worker_cleanup_interval`: how often it looks for dead workers.
+    `url`: the URL of Redis, or a client of the redis package: its server, on connections of this client's own.
+    `worker_timeout`: after how many seconds without a heartbeat originals fail this worker; below 0 the worker is
+    permanent, and no client fails it within seven days. `worker_heartbeat_interval`: seconds between two heartbeats.
+    A Tenure worker takes the tasks over after 2.6 s, or after two intervals and 0.8 s if that is longer.
+    `worker_cleanup_interval`: how often this worker looks for dead workers. Raises `InvalidArgument`.
     """
 
     def __init__(
         self,
-        url: str = "redis://localhost:6379/0",
+        url: str | Client = "redis://localhost:6379/0",
         *,
         prefix: str = "worqr",
         worker_id: str | None = None,
         worker_timeout: float = 3.0,
+        worker_heartbeat_interval: float = 0.5,
         worker_cleanup_interval: float = 10.0,
     ) -> None:
-        if not 1 <= worker_timeout <= limits.DAY / limits.SECOND:
-            raise InvalidArgument(f"worker_timeout must be 1 to 86,400 seconds, got {worker_timeout}.")
         self.worker_id = worker_id or str(uuid.uuid4())
-        self._engine = RawEngine(prefix, WorqrConfig(timer_ms=round(worker_timeout * limits.SECOND)))
-        self._driver = AsyncDriver(url)
+        config = config_of(worker_timeout, worker_heartbeat_interval)
+        self._engine = RawEngine(prefix, config)
+        self._ending = RawEngine(prefix, replace(config, failed_ttl_ms=0))
+        """Ends tasks of this client without a record: the original keeps no history."""
+        self._driver = AsyncDriver(url if isinstance(url, str) else target_of(url))
         self._cleanup_s = worker_cleanup_interval
         self._queues: set[str] = set()
         self._held: dict[str, Lease] = {}
@@ -72,7 +78,7 @@ class AsyncWorqr:
         self._calls: set[asyncio.Task[Any]] = set()
         self._is_started = self._is_closed = False
         self._asked: set[str] = set()
-        """The processes whose cancel request was passed to the listeners: heartbeats repeat it."""
+        """The processes whose cancel request was passed to the listeners: messages and heartbeats repeat it."""
         self._unknown: set[str] = set()
         """What the last heartbeat found in the name of this worker that it does not know: perhaps a reply was lost."""
 
@@ -86,17 +92,21 @@ class AsyncWorqr:
 
     # Queues.
 
-    async def enqueue(self, queue: str, tasks: str | Sequence[str], unique: bool = False) -> bool:
-        """Add one task or several. `unique`: only one task, unless it waits or runs already. False: it does."""
-        if unique and not isinstance(tasks, str):
+    async def enqueue(self, queue: str, tasks: Task | Sequence[Task], unique: bool = False) -> bool:
+        """Add one task or several. `unique`: only one task, unless it waits or runs already. False: it does.
+
+        A task is text or a number, which becomes text. Up to 500 tasks are added in one transaction, fewer when some
+        have more than 1.5 kB; more tasks in several. Raises `InvalidArgument` for other values, before it adds any.
+        """
+        if unique and is_list(tasks):
             raise InvalidArgument("unique must be False for a list of tasks. Enqueue each on its own.")
         shape = _UNIQUE if unique else PLAIN
         jobs = [NewJob(queue, "", task, shape=shape) for task in encoded(tasks)]
         return all(answer.created for answer in await self._run(self._engine.enqueue(jobs)))
 
-    async def cancel_tasks(self, queue: str, task: str) -> int:
-        """Remove all equal tasks that wait; workers that run one get the event `cancel`. Answers how many waited."""
-        return await self._run(self._engine.cancel_tasks(queue, *encoded(task)))
+    async def cancel_tasks(self, queue: str, task: Task) -> int:
+        """Remove all equal tasks that wait; workers that run one get the event `cancel`. Return how many waited."""
+        return await self._run(self._ending.cancel_tasks(queue, *encoded(task)))
 
     async def delete_queue(self, queue: str) -> int:
         """Remove all tasks that wait, and their markers."""
@@ -111,7 +121,7 @@ class AsyncWorqr:
         return await self._run(self._engine.count(queue))
 
     async def get_tasks(self, queue: str) -> list[str]:
-        """The tasks that wait, in the order in which they are served."""
+        """Return the tasks that wait, in the order of the original: the newest first. The last one is served next."""
         return [as_text(task) for task in await self._run(self._engine.tasks(queue))]
 
     async def get_queues(self) -> list[str]:
@@ -125,7 +135,7 @@ class AsyncWorqr:
         """The queues that a worker serves; by default this one."""
         return await self._run(self._engine.members("workingQueues", worker or self.worker_id))
 
-    async def get_matching_processes(self, task: str) -> list[str]:
+    async def get_matching_processes(self, task: Task) -> list[str]:
         """The processes that run this task, of all workers."""
         return await self._run(self._engine.matching_processes(*encoded(task)))
 
@@ -144,7 +154,7 @@ class AsyncWorqr:
             raise InvalidArgument("start_work: call start_worker first.")
         if queue not in self._queues:
             # An earlier worker of this id may have left tasks.
-            await self._run(self._engine.leave(self.worker_id, [queue]))
+            await self._run(self._ending.leave(self.worker_id, [queue]))
             self._queues.add(queue)
         await self._announce()
         if queue not in self._subscribed:
@@ -155,7 +165,11 @@ class AsyncWorqr:
                 ]
                 tasks = [asyncio.create_task(self._listen(queue, event, messages)) for event, messages in listening]
                 self._subscribed[queue] = opened.pop_all(), tasks
-        await self._run(self._engine.start_work(queue))
+        await self.request_work(queue)
+
+    async def request_work(self, queue: str) -> None:
+        """Have all workers of the queue get the event `work` if tasks wait: some of them may have missed it."""
+        await self._run(self._engine.request_work(queue))
 
     async def stop_work(self, queue: str) -> None:
         """Serve a queue no longer. The tasks of it that this worker holds return to its front."""
@@ -166,9 +180,13 @@ class AsyncWorqr:
         await self._run(self._engine.stop_work(self.worker_id, queue))
 
     async def dequeue(self, queue: str) -> Process | None:
-        """Take the next task of a queue that this worker serves; None: there is none."""
+        """Take the next task of a queue; None: there is none.
+
+        Raises `InvalidArgument` for a queue that this worker does not serve, as the original rejects it.
+        """
         if queue not in self._queues:
-            return None
+            rule = "one that this worker serves"
+            raise invalid("queue", rule, names.shown(queue), "Call start_work first.")
         leased = await self._run(self._engine.lease(self.worker_id, [queue], 1))
         for lease in leased.leases:
             self._held[lease.record.id] = lease
@@ -217,6 +235,15 @@ class AsyncWorqr:
         self._check_open()
         self._listeners.add(queue, listener)
 
+    def once(self, queue: str, listener: Listener) -> None:
+        """Call this for the next event of a queue only. See `on`."""
+        self._check_open()
+        self._listeners.add(queue, listener, once=True)
+
+    def off(self, queue: str, listener: Listener) -> None:
+        """Call this listener of a queue no longer. Nothing happens if it is not there."""
+        self._listeners.remove(queue, listener)
+
     async def close(self) -> None:
         """Stop the worker: its tasks return, and it is removed. The object cannot be used again.
 
@@ -233,7 +260,7 @@ class AsyncWorqr:
                 for queue in list(self._subscribed):
                     await self._unsubscribe(queue)
                 if self._is_started:
-                    await self._driver.run(self._engine.leave(self.worker_id, sorted(self._queues)))
+                    await self._driver.run(self._ending.leave(self.worker_id, sorted(self._queues)))
         except (TenureError, TimeoutError) as error:
             _log.warning("worker_not_removed worker=%s error=%s", self.worker_id, type(error).__name__)
         finally:
@@ -263,7 +290,7 @@ class AsyncWorqr:
             raise
 
     async def _settle(self, leases: Sequence[Lease], outcome: Outcome) -> bool:
-        answers = await self._run(self._engine.settle([(lease, outcome) for lease in leases]))
+        answers = await self._run(self._ending.settle([(lease, outcome) for lease in leases]))
         for lease in leases:
             self._held.pop(lease.record.id, None)
         return all(answers)
@@ -283,15 +310,14 @@ class AsyncWorqr:
                 unknown = [lease for lease in reply.orphaned if lease.record.id not in self._held]
                 lost = [lease for lease in unknown if lease.record.id in self._unknown]
                 self._unknown = {lease.record.id for lease in unknown}
-                await self._run(self._engine.settle([(lease, Released()) for lease in lost]))
+                await self._run(self._ending.settle([(lease, Released()) for lease in lost]))
                 for ref in reply.lost:
                     if self._held.pop(ref.id, None) is not None:
                         self._emit(ref.queue, "lost", ref.id)
                 self._asked &= self._held.keys()
                 for asked in reply.cancelled:
                     if asked.ref.id in self._held and asked.ref.id not in self._asked:
-                        self._asked.add(asked.ref.id)
-                        self._emit(asked.ref.queue, "cancel", as_text(self._held[asked.ref.id].record.payload))
+                        self._cancel(asked.ref.queue, self._held[asked.ref.id].record.payload)
             await asyncio.sleep(self._engine.timing.beat_ms / limits.SECOND)
 
     async def _clean(self) -> None:
@@ -303,13 +329,24 @@ class AsyncWorqr:
     async def _listen(self, queue: str, event: str, messages: AsyncSubscription) -> None:
         while True:
             message = await messages.get(_LOOK_S)
-            if message is not None:
+            if message is not None and event == "cancel":
+                self._cancel(queue, message)
+            elif message is not None:
                 self._emit(queue, event, as_text(message))
             elif event == "work":
                 with suppress(TenureError):  # a message may have been lost
                     count = await self.count_queue(queue)
                     if count:
                         self._emit(queue, event, str(count))
+
+    def _cancel(self, queue: str, task: bytes) -> None:
+        """Emit `cancel`, unless that was done for all processes of this task: a message or a heartbeat came before."""
+        running = {
+            id for id, lease in self._held.items() if (lease.record.queue, lease.record.payload) == (queue, task)
+        }
+        if not running or running - self._asked:
+            self._asked |= running
+            self._emit(queue, "cancel", as_text(task))
 
     async def _unsubscribe(self, queue: str) -> None:
         opened, tasks = self._subscribed.pop(queue, (AsyncExitStack(), []))

@@ -10,6 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tenure.core.errors import InvalidArgument
@@ -23,27 +24,53 @@ JOIN_S: Final = 5.0
 _log: Final = logging.getLogger("tenure")
 
 
+@dataclass(slots=True, eq=False)
+class Registered:
+    """A listener of a queue. `is_removed`: events that came before the removal do not call it either."""
+
+    listener: Listener
+    is_once: bool
+    is_removed: bool = False
+
+
 class Event(NamedTuple):
     """`listeners`: those of the queue when the event came."""
 
     queue: str
     name: str
     message: str
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Registered, ...]
 
 
 class Listeners(ABC):
     """The listeners by queue. They may use their client, and close it: no call of it waits for a listener."""
 
     def __init__(self) -> None:
-        self._by_queue: dict[str, list[Listener]] = {}
+        self._by_queue: dict[str, list[Registered]] = {}
+        self._lock = threading.Lock()
+        """The user's thread adds and removes while the loop of the client emits."""
 
-    def add(self, queue: str, listener: Listener) -> None:
-        self._by_queue.setdefault(queue, []).append(listener)
+    def add(self, queue: str, listener: Listener, once: bool = False) -> None:
+        with self._lock:
+            self._by_queue.setdefault(queue, []).append(Registered(listener, once))
+
+    def remove(self, queue: str, listener: Listener) -> None:
+        """Remove the latest registration of this listener, if there is one."""
+        with self._lock:
+            registered = self._by_queue.get(queue, [])
+            for one in reversed(registered):
+                if one.listener == listener:
+                    one.is_removed = True
+                    registered.remove(one)
+                    break
 
     def emit(self, queue: str, name: str, message: str) -> None:
         """Have the listeners called. Returns before that."""
-        if listeners := tuple(self._by_queue.get(queue, ())):
+        with self._lock:
+            listeners = tuple(self._by_queue.get(queue, ()))
+            if any(one.is_once for one in listeners):
+                self._by_queue[queue] = [one for one in listeners if not one.is_once]
+        if listeners:
             self._put(Event(queue, name, message, listeners))
 
     @abstractmethod
@@ -81,9 +108,11 @@ class LoopListeners(Listeners):
     async def _call(self) -> None:
         while True:
             event = await self._events.get()
-            for listener in event.listeners:
+            for one in event.listeners:
+                if one.is_removed:
+                    continue
                 try:
-                    answer = listener(event.name, event.message)
+                    answer = one.listener(event.name, event.message)
                     if inspect.isawaitable(answer):
                         await answer
                 except BaseException as error:
@@ -102,10 +131,10 @@ class ThreadListeners(Listeners):
         self._thread = threading.Thread(target=self._call, name="tenure worqr listeners", daemon=True)
         self._is_closed = False
 
-    def add(self, queue: str, listener: Listener) -> None:
+    def add(self, queue: str, listener: Listener, once: bool = False) -> None:
         if inspect.iscoroutinefunction(listener):
             raise InvalidArgument("The listener must be a plain function. Use AsyncWorqr for others.")
-        super().add(queue, listener)
+        super().add(queue, listener, once)
 
     def start(self) -> None:
         self._thread.start()
@@ -129,11 +158,13 @@ class ThreadListeners(Listeners):
 
     def _call(self) -> None:
         while (event := self._events.get()) is not None:
-            for listener in event.listeners:
+            for one in event.listeners:
                 if self._is_closed:
                     return
+                if one.is_removed:
+                    continue
                 try:
-                    listener(event.name, event.message)
+                    one.listener(event.name, event.message)
                 except BaseException as error:
                     _failed(event, error)
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeGuard
 
-from tenure.core import limits
+from tenure.core import limits, names
+from tenure.core.engine import LEASE_MS, Timing
+from tenure.core.errors import invalid
 from tenure.core.job import JobRecord, Lease, NewJob
 from tenure.core.steps import Command, Steps
 from tenure.engines.kit.chunks import Part
 from tenure.engines.kit.encoding import as_text, cancelled
 from tenure.engines.worqr import WorqrEngine
+from tenure.engines.worqr.config import PRESENCE_MS, WorqrConfig
 from tenure.engines.worqr.keys import channel
 from tenure.engines.worqr.records import md5_of
 
+Task: TypeAlias = str | int | float
+EXPONENT_FROM: Final = 1e21
+"""Node writes numbers from here on with an exponent."""
+MIN_INTERVAL_S: Final = 0.1
+"""The least time between two heartbeats."""
 PAGE: Final = 1_000
 """Entries that one call reads."""
 TASKS_MOST: Final = 1_000_000
@@ -33,7 +42,7 @@ class RawEngine(WorqrEngine):
         return Lease(worker, int(token), record, failures, crashes, alone_ms)
 
     def cancel_tasks(self, queue: str, task: bytes) -> Steps[int]:
-        """End all equal tasks that wait in `cancelled`, ask the workers of those that run, and publish it."""
+        """End all equal tasks that wait, ask the workers of those that run, and publish it."""
         how = (self._config, limits.MAX_BATCH, cancelled(""), task, md5_of(task))
         return (yield from self._in_rounds("cancel_task", queue, *how))
 
@@ -43,8 +52,8 @@ class RawEngine(WorqrEngine):
         yield Command(("PUBLISH", channel(self.base, queue, "delete"), ""))
         return removed
 
-    def start_work(self, queue: str) -> Steps[None]:
-        """Ask for work once: some of it may have been published before this worker listened."""
+    def request_work(self, queue: str) -> Steps[None]:
+        """Publish how many tasks wait, if there are any."""
         count = yield Command(("LLEN", self._key("queues", queue)))
         if count:
             yield Command(("PUBLISH", channel(self.base, queue, "work"), count))
@@ -75,7 +84,7 @@ class RawEngine(WorqrEngine):
         return sorted(map(as_text, found))
 
     def tasks(self, queue: str) -> Steps[list[bytes]]:
-        """The tasks that wait, in the order in which they are served."""
+        """The tasks that wait, the newest first. Read from the other end, which new tasks do not move."""
         found: list[bytes] = []
         while len(found) < TASKS_MOST:
             span = (-len(found) - PAGE, -len(found) - 1)
@@ -83,7 +92,7 @@ class RawEngine(WorqrEngine):
             found += reversed(page)
             if len(page) < PAGE:
                 break
-        return found
+        return found[::-1]
 
     def names(self, kind: str) -> Steps[list[str]]:
         """What the keys of a kind are named, found with SCAN."""
@@ -121,6 +130,42 @@ class RawEngine(WorqrEngine):
         return ":".join((self.base, *words))
 
 
-def encoded(tasks: str | Sequence[str]) -> list[bytes]:
-    """Tasks as Redis has them."""
-    return [task.encode("utf-8", "surrogateescape") for task in ([tasks] if isinstance(tasks, str) else tasks)]
+def config_of(timeout_s: float, interval_s: float) -> WorqrConfig:
+    """Return the numbers of a worker whose timer lasts for `timeout_s`, below 0 for a permanent one.
+
+    Raises `InvalidArgument`.
+    """
+    most = limits.MAX_LEASE_MS / limits.SECOND
+    if not timeout_s < 0 and not 1 <= timeout_s <= limits.DAY / limits.SECOND:
+        rule = "1 to 86,400 seconds, or below 0 for a permanent worker"
+        raise invalid("worker_timeout", rule, names.shown(timeout_s))
+    longest = (most if timeout_s < 0 else timeout_s) / 2
+    if not MIN_INTERVAL_S <= interval_s <= longest:
+        rule = f"{MIN_INTERVAL_S} to {longest:g} seconds, half of worker_timeout"
+        raise invalid("worker_heartbeat_interval", rule, names.shown(interval_s))
+    beat_ms = round(interval_s * limits.SECOND)
+    lease_ms = limits.MAX_LEASE_MS if timeout_s < 0 else max(LEASE_MS, 2 * beat_ms)
+    timer_ms = limits.MAX_LEASE_MS if timeout_s < 0 else round(timeout_s * limits.SECOND)
+    return WorqrConfig(timing=Timing(beat_ms=beat_ms, lease_ms=lease_ms, presence_ms=PRESENCE_MS), timer_ms=timer_ms)
+
+
+def encoded(tasks: Task | Sequence[Task]) -> list[bytes]:
+    """Return tasks as Redis has them. Raises `InvalidArgument` for what is neither text nor a number."""
+    return [_encoded(task) for task in tasks] if is_list(tasks) else [_encoded(tasks)]
+
+
+def is_list(tasks: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(tasks, Iterable) and not isinstance(tasks, str | bytes | bytearray | memoryview | Mapping)
+
+
+def _encoded(task: object) -> bytes:
+    if isinstance(task, str):
+        return task.encode("utf-8", "surrogateescape")
+    if isinstance(task, int) and not isinstance(task, bool):
+        return str(task).encode()
+    if isinstance(task, float) and math.isfinite(task):
+        # Node writes 5.0 as 5.
+        return str(int(task) if task.is_integer() and abs(task) < EXPONENT_FROM else task).encode()
+    # The value may be a secret, so the message has its type only.
+    advice = "Decode it to text." if isinstance(task, bytes | bytearray | memoryview) else "Encode it as text."
+    raise invalid("task", "text or a finite number", f"a value of type {type(task).__name__}", advice)

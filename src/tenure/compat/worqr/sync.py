@@ -11,7 +11,9 @@ from typing import Any, Self, TypeVar
 
 from tenure.compat.worqr.aio import AsyncWorqr, Process
 from tenure.compat.worqr.listeners import Listener, ThreadListeners
+from tenure.compat.worqr.raw import Task
 from tenure.core.errors import InvalidArgument
+from tenure.redis.clients import Client
 
 T = TypeVar("T")
 
@@ -20,7 +22,7 @@ class Worqr:
     """The queues of worqr: see `AsyncWorqr`, whose methods it has. Listeners are called on a thread of their own, one
     after the other, and may use the client. Safe for threads."""
 
-    def __init__(self, url: str = "redis://localhost:6379/0", **options: Any) -> None:
+    def __init__(self, url: str | Client = "redis://localhost:6379/0", **options: Any) -> None:
         self._listeners = ThreadListeners()
         self._worqr = _OnThread(self._listeners, url, **options)
         self._loop = asyncio.new_event_loop()
@@ -42,10 +44,10 @@ class Worqr:
     def worker_id(self) -> str:
         return self._worqr.worker_id
 
-    def enqueue(self, queue: str, tasks: str | Sequence[str], unique: bool = False) -> bool:
+    def enqueue(self, queue: str, tasks: Task | Sequence[Task], unique: bool = False) -> bool:
         return self._run(self._worqr.enqueue(queue, tasks, unique))
 
-    def cancel_tasks(self, queue: str, task: str) -> int:
+    def cancel_tasks(self, queue: str, task: Task) -> int:
         return self._run(self._worqr.cancel_tasks(queue, task))
 
     def delete_queue(self, queue: str) -> int:
@@ -69,7 +71,7 @@ class Worqr:
     def get_working_queues(self, worker: str | None = None) -> list[str]:
         return self._run(self._worqr.get_working_queues(worker))
 
-    def get_matching_processes(self, task: str) -> list[str]:
+    def get_matching_processes(self, task: Task) -> list[str]:
         return self._run(self._worqr.get_matching_processes(task))
 
     def start_worker(self) -> None:
@@ -77,6 +79,9 @@ class Worqr:
 
     def start_work(self, queue: str) -> None:
         self._run(self._worqr.start_work(queue))
+
+    def request_work(self, queue: str) -> None:
+        self._run(self._worqr.request_work(queue))
 
     def stop_work(self, queue: str) -> None:
         self._run(self._worqr.stop_work(queue))
@@ -98,6 +103,12 @@ class Worqr:
 
     def on(self, queue: str, listener: Listener) -> None:
         self._worqr.on(queue, listener)
+
+    def once(self, queue: str, listener: Listener) -> None:
+        self._worqr.once(queue, listener)
+
+    def off(self, queue: str, listener: Listener) -> None:
+        self._worqr.off(queue, listener)
 
     def close(self) -> None:
         with self._lock:
@@ -138,7 +149,7 @@ class Worqr:
 class _OnThread(AsyncWorqr):
     """The client on the loop of another one, which has the listeners."""
 
-    def __init__(self, listeners: ThreadListeners, url: str, **options: Any) -> None:
+    def __init__(self, listeners: ThreadListeners, url: str | Client, **options: Any) -> None:
         self._on_thread = listeners
         super().__init__(url, **options)
 

@@ -9,7 +9,8 @@ local session, number, limit, body, task, md5 = ARGV[1], ARGV[2], tonumber(ARGV[
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time, micros = clock()
-local count, first = call('LREM', waiting, -limit, task), next_tokens(micros, limit)
+local count = call('LREM', waiting, -limit, task)
+local first = count > 0 and next_tokens(micros, count)
 local marked = count > 0 and free_last(task, md5) or nil
 for n = 0, count - 1 do cancel_waiting(config, time, first + n, session, task, body, marked) end
 local aside = pid_of(redis.sha1hex(task))

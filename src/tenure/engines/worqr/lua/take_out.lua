@@ -9,7 +9,7 @@ local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time, micros = clock()
-local count, first = 0, next_tokens(micros, limit)
+local count, first = 0, body ~= '' and next_tokens(micros, limit)
 while count < limit do
   local data = call('LMOVE', waiting, key('removed'), 'RIGHT', 'LEFT')
   if not data then break end

@@ -22,6 +22,7 @@ end
 local function run_due(config, time, limit, beating)
   local amnesty, before, back = note_activity(config, time, beating)
   if not amnesty then return 0, 0, -1, false end
+  limit_new_counters()
   remove_silent(time)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
   local promoted = promote(time, limit)

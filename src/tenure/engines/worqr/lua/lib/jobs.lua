@@ -100,6 +100,7 @@ end
 local function next_tokens(micros, count)
   local first = math.max(micros, tonumber(call('HGET', key('meta'), 'token') or 0) + 1)
   call('HSET', key('meta'), 'token', digits(first + count))
+  limit_new_counters()
   return first
 end
 
