@@ -53,7 +53,9 @@ site-open: site ## Build the site and open it in a browser
 	@$(BIN)/python -m webbrowser "file://$$PWD/build/site/index.html"
 
 ci: ## check + test + site, two at a time
-	@$(MAKE) --no-print-directory --jobs=2 check test site
+	@rm -f build/second-tries.txt
+	@status=0; $(MAKE) --no-print-directory --jobs=2 check test site || status=$$?; \
+	sh scripts/second_tries.sh build/second-tries.txt; exit $$status
 
 compat: ## Run the tests on other Pythons and Redis clients that are installed, and on Valkey (slow)
 	@sh scripts/compat.sh $(ARGS)
