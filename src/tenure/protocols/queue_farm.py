@@ -30,20 +30,23 @@ class QueueFarm:
     The namespace is one queue of Tenure, `default`. A queue of the original clients is a lane of it, which each job
     names: `task.using(lane="user:42")`. Jobs of a lane run strictly in order; what the format cannot hold (a delay,
     priorities, unique jobs, results) is refused with `UnsupportedFeature`. `delete_jobs`: as `deleteJobs` of the
-    original, which is the same for all workers of a namespace; False keeps the jobs that ended. `config` has the
-    numbers of the engine. Raises `InvalidArgument` for a namespace that cannot be used.
+    original, which is the same for all workers of a namespace; False keeps the jobs that ended. `apply_timeouts`: the
+    timeout of a job of another client ends its run; else other clients find a stalled batch by it, no more. `config`
+    has the numbers of the engine. Raises `InvalidArgument` for a namespace that cannot be used.
     """
 
     namespace: str = QUEUE_FARM
     delete_jobs: bool = True
+    apply_timeouts: bool = False
     config: QueueFarmConfig | None = None
 
     def __post_init__(self) -> None:
         from tenure.engines.queue_farm.keys import check_namespace
 
         check_namespace(self.namespace)
-        if not isinstance(self.delete_jobs, bool):
-            raise invalid("delete_jobs", "True or False", shown(self.delete_jobs))
+        for name in ("delete_jobs", "apply_timeouts"):
+            if not isinstance(getattr(self, name), bool):
+                raise invalid(name, "True or False", shown(getattr(self, name)))
 
     @property
     def text(self) -> str:
@@ -54,8 +57,10 @@ class QueueFarm:
         from tenure.engines.queue_farm import QueueFarmEngine
         from tenure.engines.queue_farm.config import QueueFarmConfig
 
-        config = self.config or QueueFarmConfig(delete_jobs=self.delete_jobs)
-        return QueueFarmEngine(self.namespace, replace(config, delete_jobs=config.delete_jobs and self.delete_jobs))
+        config = self.config or QueueFarmConfig()
+        delete_jobs = config.delete_jobs and self.delete_jobs
+        apply_timeouts = config.apply_timeouts or self.apply_timeouts
+        return QueueFarmEngine(self.namespace, replace(config, delete_jobs=delete_jobs, apply_timeouts=apply_timeouts))
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.

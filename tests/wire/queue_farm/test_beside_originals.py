@@ -32,12 +32,34 @@ def test_a_job_of_an_original_producer_is_run_and_leaves_no_key(world: World, or
     world.pass_time(FIND_MS + 1)
     lease = world.take_one()
     record = lease.record
-    assert (record.id, record.payload, record.timeout_ms, record.retries) == (id, b'{"to": "me"}', 1_000, 4)
+    assert (record.id, record.payload, record.timeout_ms, record.retries) == (id, b'{"to": "me"}', None, 4)
     assert record.shape == Shape(lane="L")
     world.finish(lease)
     world.pass_time(DROPPED_MS)
     world.maintain()
     assert not [name for name in world.dump() if not name.endswith((b":meta", b":queues"))]
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_the_timeout_of_another_client_is_a_limit_if_the_user_asks_that_of_a_tenure_producer_always(
+    world: World, original: Original, applied: bool
+) -> None:
+    world.engine = world.entry.make("test", world.options, apply_timeouts=applied)
+    theirs = original.push("L", timeout=1_000)
+    world.put_in("ours", "a", timeout_ms=2_000)
+    world.put_in("default", "b", retries=1)
+    world.pass_time(FIND_MS + 1)
+    leases = world.take(10)
+    assert {lease.record.id: lease.record.timeout_ms for lease in leases} == {
+        theirs: 1_000 if applied else None,
+        "a": 2_000,
+        "b": None,
+    }
+    for lease in leases:
+        view = world.run(world.engine.job("q", lease.record.id))
+        assert view is not None
+        assert view.timeout_ms == lease.record.timeout_ms, "the keeper gives jobs up by it"
+    world.finish(*leases)
 
 
 @pytest.mark.parametrize("leaves", ["a time", "jobs"])

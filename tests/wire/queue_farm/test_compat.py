@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from tenure.testing.server import RedisServer
 from tests.support.waiting import until
 
 Seen = list[tuple[Any, ...]]
+WORK_S = 0.3
+"""How long the handler of a slow job works."""
 
 
 def record(manager: Manager | AsyncManager) -> Seen:
@@ -136,6 +139,47 @@ async def test_an_async_worker_drains_all_queues_and_emits_the_events(server: Re
     expected = await asyncio.to_thread(events_of, server, Manager(server.url))
     await worker.drain()
     assert plain(seen) == expected
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_run_that_takes_longer_than_the_timeout_completes_its_job(server: RedisServer, in_thread: bool) -> None:
+    runs: list[Any] = []
+
+    def sync(queue: str, jobs: list[Any]) -> None:
+        runs.extend(jobs)
+        time.sleep(WORK_S)
+
+    async def asynchronous(queue: str, jobs: list[Any]) -> None:
+        runs.extend(jobs)
+        await asyncio.sleep(WORK_S)
+
+    worker = AsyncWorker(sync if in_thread else asynchronous, server.url)
+    ended: Seen = []
+    for event in ("finish", "handler-error", "retry-limit"):
+        worker.on(event, lambda *args, event=event: ended.append((event, *args[:2])))
+    id = await worker.push("a", "slow", timeout=WORK_S / 10)
+    await worker.drain()
+    assert runs == ["slow"]
+    assert ended == [("finish", "a", [id])]
+    assert server.command("HLEN", "queue-farm:tenure:kept") == 0
+    await worker.close()
+
+
+async def test_a_run_whose_claim_was_taken_over_does_not_finish(server: RedisServer) -> None:
+    seen: Seen = []
+
+    async def handle(queue: str, jobs: list[Any]) -> None:
+        if not seen:  # an original takes the batch over, and writes its own time
+            server.command("SET", f"queue-farm:active:{queue}:fetchAt", "1")
+            server.command("HSET", f"queue-farm:job:{id}", "timeout", "1")
+        seen.append(("run", *jobs))
+
+    worker = AsyncWorker(handle, server.url)
+    worker.on("finish", lambda *args: seen.append(("finish", *args[2])))
+    id = await worker.push("a", 1)
+    await worker.drain()
+    assert seen == [("run", 1), ("run", 1), ("finish", 1)]
+    await worker.close()
 
 
 async def test_f14_a_worker_listens_until_it_is_stopped_and_again(server: RedisServer) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from tenure.app.app import Tenure
@@ -13,12 +14,13 @@ from tenure.client.connections import Connections
 from tenure.compat.queue_farm.emitter import DELETE, PUSH, Emitter
 from tenure.core.engine import FullEngine
 from tenure.core.errors import PayloadInvalid, invalid
-from tenure.core.job import Leased
+from tenure.core.job import JobRecord, Lease, Leased, Token
+from tenure.core.outcome import Completed, Outcome
 from tenure.core.steps import Steps
 from tenure.engines.queue_farm import QueueFarmEngine
 from tenure.engines.queue_farm.config import QueueFarmConfig
 from tenure.engines.queue_farm.keys import DEFAULT_QUEUE
-from tenure.engines.queue_farm.wire import FarmDropped
+from tenure.engines.queue_farm.wire import FarmDropped, new_part
 from tenure.protocols.queue_farm import QUEUE_FARM
 from tenure.protocols.spec import Settings as SettingsOfEngines
 from tenure.settings import Settings
@@ -29,9 +31,13 @@ TIMEOUT_S: Final = 30.0
 
 
 class FarmEngine(QueueFarmEngine):
-    """The engine; `dropped` is called for each job that a claim ended."""
+    """The engine. `dropped` is called for each job that a claim ended, `completed` for the jobs of each run that Redis
+    has recorded as completed."""
 
     dropped: Callable[[FarmDropped], None] | None = None
+    completed: Callable[[list[JobRecord]], None] | None = None
+
+    _new_part = staticmethod(partial(new_part, as_original=True))
 
     def lease(self, *args: Any, **options: Any) -> Steps[Leased]:
         leased = yield from super().lease(*args, **options)
@@ -39,6 +45,17 @@ class FarmEngine(QueueFarmEngine):
             if self.dropped is not None and isinstance(job, FarmDropped):
                 self.dropped(job)
         return leased
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        answers = yield from super().settle(settlements)
+        runs: dict[tuple[str | None, Token], list[JobRecord]] = {}
+        for (lease, outcome), was_held in zip(settlements, answers, strict=True):
+            if was_held and isinstance(outcome, Completed):
+                runs.setdefault((lease.record.shape.lane, lease.token), []).append(lease.record)
+        for jobs in runs.values():
+            if self.completed is not None:
+                self.completed(jobs)
+        return answers
 
 
 class _Farm:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from tenure.app.run import WorkerOptions, run_worker
@@ -24,6 +24,7 @@ from tenure.compat.queue_farm.emitter import (
 from tenure.compat.queue_farm.manager import AsyncManager, Base, Manager
 from tenure.core import events, limits, names
 from tenure.core.errors import InvalidArgument
+from tenure.core.job import JobRecord
 from tenure.engines.queue_farm.keys import DEFAULT_QUEUE
 from tenure.engines.queue_farm.wire import DELETED, SPOILED, FarmDropped
 from tenure.runtime.handlers.routes import MALFORMED
@@ -36,6 +37,8 @@ ALL_EMPTY_S: Final = 1.0
 NO_ACTIVE_QUEUES_S: Final = 30.0
 DRAIN_S: Final = 0.1
 """How often a drain checks that all queues are empty."""
+EMITTING_MOST: Final = 1_000
+"""Events of ended jobs whose callbacks have not ended. Beyond them no further run starts."""
 _GRACE_S: Final = limits.DAY // limits.SECOND
 """How long running batches may take after `stop()`."""
 _ERRORS: Final = {
@@ -75,6 +78,7 @@ class _Runs(Base):
             self._app.handler(DEFAULT_QUEUE, batch=batch_size, one_lane=True)(function)
         self._app.on(events.Failed, events.Broken)(self._job_ended)
         self._engine.dropped = self._job_dropped
+        self._engine.completed = self._run_completed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker: RuntimeWorker | None = None
         self._is_stopping = False
@@ -88,27 +92,40 @@ class _Runs(Base):
 
     async def _run_async(self, jobs: list[Job]) -> None:
         queue, ids, datas = _batch_of(jobs)
-        await self._emitter.emit(START, queue, ids, datas)
+        await self._emit_start(queue, ids, datas)
         try:
             await self._function(queue, datas)
         except Exception as error:
             await self._emitter.emit(HANDLER_ERROR, queue, ids, error, datas)
             raise
-        await self._emitter.emit(FINISH, queue, ids, datas)
 
     def _run_sync(self, jobs: list[Job]) -> None:
         queue, ids, datas = _batch_of(jobs)
-        self._emit_from_thread(START, queue, ids, datas)
+        if self._emitter.has(START, FINISH):
+            self._wait_in_thread(self._emit_start(queue, ids, datas))
         try:
             self._function(queue, datas)
         except Exception as error:
-            self._emit_from_thread(HANDLER_ERROR, queue, ids, error, datas)
+            if self._emitter.has(HANDLER_ERROR):
+                self._wait_in_thread(self._emitter.emit(HANDLER_ERROR, queue, ids, error, datas))
             raise
-        self._emit_from_thread(FINISH, queue, ids, datas)
 
-    def _emit_from_thread(self, event: str, *args: object) -> None:
-        if self._emitter.has(event) and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._emitter.emit(event, *args), self._loop).result()
+    def _wait_in_thread(self, emitting: Coroutine[Any, Any, None]) -> None:
+        if self._loop is None:
+            emitting.close()
+        else:
+            asyncio.run_coroutine_threadsafe(emitting, self._loop).result()
+
+    async def _emit_start(self, queue: str, ids: list[str], datas: list[Any]) -> None:
+        """Emit `start`. While callbacks are far behind, no further run starts."""
+        while len(self._emitting) >= EMITTING_MOST:
+            await asyncio.wait(self._emitting, return_when=asyncio.FIRST_COMPLETED)
+        await self._emitter.emit(START, queue, ids, datas)
+
+    def _run_completed(self, jobs: list[JobRecord]) -> None:
+        if self._loop is not None and self._emitter.has(FINISH):
+            datas = [json.loads(job.payload) for job in jobs]
+            self._emit_later(self._emitter.emit(FINISH, jobs[0].shape.lane, [job.id for job in jobs], datas))
 
     async def _job_ended(self, event: events.Failed | events.Broken) -> None:
         """A job was ended that is kept, with its data, for `tenure jobs`."""
@@ -122,7 +139,10 @@ class _Runs(Base):
     def _job_dropped(self, job: FarmDropped) -> None:
         if self._loop is None or job.kind == SPOILED or not self._emitter.has(DELETED_ERROR, RETRY_LIMIT):
             return
-        task = self._loop.create_task(self._emit_dropped(job))
+        self._emit_later(self._emit_dropped(job))
+
+    def _emit_later(self, emitting: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(emitting)
         self._emitting.add(task)
         task.add_done_callback(self._emitting.discard)
 

@@ -38,11 +38,13 @@ class QueueFarmConfig(EngineConfig):
     """The numbers of the engine. All Tenure workers of one namespace should use the same.
 
     `delete_jobs`: as the original's `deleteJobs`; False: jobs that ended stay in Redis, without a limit.
+    `apply_timeouts`: whether the timeout of a job of another client ends its run, as that of a Tenure producer does.
     `default_timeout_ms`: after this time a batch of an original worker has stalled, if its jobs have no timeouts.
     `find_ms`: how often all workers together look for what original clients did.
     """
 
     delete_jobs: bool = True
+    apply_timeouts: bool = False
     default_timeout_ms: int = DEFAULT_TIMEOUT_MS
     find_ms: int = FIND_MS
 

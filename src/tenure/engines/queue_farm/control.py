@@ -26,7 +26,8 @@ class QueueFarmController(Scripted):
             row = yield from self._ask("show", queue, as_bytes(id))
             if not row:
                 return False
-            data = write_data(structs.replace(read_record(queue, row), payload=payload, malformed=""))
+            record = read_record(queue, row, apply_timeouts=False)  # the data has no timeout
+            data = write_data(structs.replace(record, payload=payload, malformed=""))
         args = (self._config, as_bytes(id), int(payload is not None), data)
         return (yield from naming_key(self._act("retry", queue, *args))) == b"1"
 

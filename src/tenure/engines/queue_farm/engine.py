@@ -82,7 +82,9 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
         failures, crashes, token, group = int(row[3]), int(row[4]), int(row[12]), row[16].decode()
-        return Lease(worker, token, read_record(queue, row), failures, crashes, alone_ms, group)
+        return Lease(
+            worker, token, read_record(queue, row, self.config.apply_timeouts), failures, crashes, alone_ms, group
+        )
 
     def _dropped(self, queue: str, entry: list[bytes]) -> Dropped:
         id, lane, kind = map(as_text, entry)

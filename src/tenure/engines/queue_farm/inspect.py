@@ -54,7 +54,7 @@ class QueueFarmInspector(WorkersInspector):
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         row = yield from self._ask("show", queue, as_bytes(id))
-        return read_view(queue, row, self.config.alone_from) if row else None
+        return read_view(queue, row, self.config) if row else None
 
     def page(
         self,
@@ -69,9 +69,7 @@ class QueueFarmInspector(WorkersInspector):
         cursor = read_cursor(after, state, lane)
         reply = yield from self._ask("page", queue, state.value, as_bytes(lane or ""), offset, limit, *cursor)
         total, end, rows = reply
-        return Page(
-            tuple(read_view(queue, row, self.config.alone_from) for row in rows), total, write_cursor(end, state, lane)
-        )
+        return Page(tuple(read_view(queue, row, self.config) for row in rows), total, write_cursor(end, state, lane))
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return _lane([as_bytes(lane), *(yield from self._ask("lane", queue, as_bytes(lane)))])

@@ -32,7 +32,7 @@ class Exporter:
         numbers = (most, most * JOB_BYTES, limits.MAX_ID)
         reply = yield self._call("export", queue, f"{nonce.session}-{nonce.number}", as_bytes(to), *numbers)
         looked, name, stored, age_ms, rows, unfit = reply
-        jobs = tuple(_job(queue, row) for row in rows)
+        jobs = tuple(_job(queue, row, self._engine.config.apply_timeouts) for row in rows)
         return Export(as_text(name), as_text(stored), age_ms, jobs, looked, tuple(map(as_text, unfit)))
 
     def end_export(self, queue: str, name: str, arrivals: Sequence[Arrival]) -> Steps[None]:
@@ -42,9 +42,9 @@ class Exporter:
         return Invoke(SCRIPTS[script], (self._engine.prefix(queue),), (self._engine.config.as_argument(), *args))
 
 
-def _job(queue: str, row: list[Any]) -> NewJob:
+def _job(queue: str, row: list[Any], apply_timeouts: bool) -> NewJob:
     """The same job. An envelope that cannot be read moves as the raw payload that it is."""
-    record = read_record(queue, row)
+    record = read_record(queue, row, apply_timeouts)
     return NewJob(
         queue,
         record.id,

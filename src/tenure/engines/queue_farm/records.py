@@ -18,10 +18,12 @@ from tenure.engines.kit.encoding import as_text, number_of, read_error
 from tenure.engines.kit.envelope import read_record as read_envelope
 from tenure.engines.kit.envelope import write_data as write_envelope
 from tenure.engines.kit.suspects import why_it_waits
-from tenure.engines.queue_farm.config import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_MS
+from tenure.engines.queue_farm.config import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_MS, QueueFarmConfig
 
-_TIMEOUT: Final = "t"
-_RETRIES: Final = "r"
+_LIMIT: Final = "l"
+"""The caller set the timeout, so that it ends a run. That of another client is for the search for stalled batches."""
+_NO_TIMEOUT: Final = "t"
+_NO_RETRIES: Final = "r"
 
 
 def write_data(job: NewJob | JobRecord) -> bytes:
@@ -35,14 +37,14 @@ def write_data(job: NewJob | JobRecord) -> bytes:
 
 
 def numbers_of(job: NewJob) -> tuple[int, int, str]:
-    """The timeout and the attempts on the wire, and which of them are not the caller's."""
-    own = (_TIMEOUT if job.timeout_ms is None else "") + (_RETRIES if job.retries is None else "")
+    """The timeout and the attempts on the wire, and how Tenure workers take them (`tenure:own`)."""
+    own = (_NO_TIMEOUT if job.timeout_ms is None else _LIMIT) + (_NO_RETRIES if job.retries is None else "")
     timeout = DEFAULT_TIMEOUT_MS if job.timeout_ms is None else job.timeout_ms
     return timeout, DEFAULT_ATTEMPTS if job.retries is None else job.retries + 1, own
 
 
-def read_record(queue: str, row: list[Any]) -> JobRecord:
-    """The job in a row of lua/lib/jobs.lua."""
+def read_record(queue: str, row: list[Any], apply_timeouts: bool) -> JobRecord:
+    """The job in a row of lua/lib/jobs.lua. `apply_timeouts`: whether the timeout of another client's job limits it."""
     _, id, data, _, _, queued, timeout, attempts, own, lane = row[:10]
     record = read_envelope(queue, id, data)
     malformed = record.malformed
@@ -55,8 +57,8 @@ def read_record(queue: str, row: list[Any]) -> JobRecord:
         record.task,
         record.payload,
         number_of(queued) or 0,
-        None if _TIMEOUT.encode() in own else _whole(timeout),
-        None if _RETRIES.encode() in own or most is None else max(0, most - 1),
+        _whole(timeout) if _LIMIT.encode() in own or (apply_timeouts and not own) else None,
+        None if _NO_RETRIES.encode() in own or most is None else max(0, most - 1),
         malformed,
         Shape(lane=as_text(lane)),
         headers=record.headers,
@@ -76,11 +78,10 @@ def _is_json_of_node(data: bytes) -> bool:
     return True
 
 
-def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
-    """`alone_from`: from how many crashes on a job runs alone."""
+def read_view(queue: str, row: list[Any], config: QueueFarmConfig) -> JobView:
     state, _, _, failures, crashes = row[:5]
     error, worker, token, started, ended, expires = row[10:16]
-    record = read_record(queue, row)
+    record = read_record(queue, row, config.apply_timeouts)
     return JobView(
         record.id,
         queue,
@@ -99,7 +100,7 @@ def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
         shape=record.shape,
         timeout_ms=record.timeout_ms,
         headers=record.headers,
-        waits=why_it_waits(int(row[17]), alone_from, as_text(row[18]) or None) if state == b"ready" else None,
+        waits=why_it_waits(int(row[17]), config.alone_from, as_text(row[18]) or None) if state == b"ready" else None,
     )
 
 

@@ -52,11 +52,12 @@ def naming_key(steps: Steps[T]) -> Steps[T]:
         ) from error
 
 
-def new_part(position: int, job: NewJob) -> Part:
-    """id lane data timeout maxAttempts own, as lua/enqueue.lua takes them."""
+def new_part(position: int, job: NewJob, as_original: bool = False) -> Part:
+    """id lane data timeout maxAttempts own, as lua/enqueue.lua takes them. `as_original`: the timeout limits no run."""
     data = write_data(job)
-    lane = job.shape.lane or ""
-    return Part(position, (as_bytes(job.id), as_bytes(lane), data, *numbers_of(job)), len(data))
+    timeout, attempts, own = numbers_of(job)
+    args = as_bytes(job.id), as_bytes(job.shape.lane or ""), data, timeout, attempts, "" if as_original else own
+    return Part(position, args, len(data))
 
 
 def check_new(job: NewJob) -> None:
