@@ -376,3 +376,112 @@ def test_a_new_definition_takes_over_a_tick_that_is_due(world: World) -> None:
     # The tick has run: no version runs it again.
     deploy(world, spec("a", payload=b"newest"))
     assert stored(world, "a").state.planned_ms > begin
+
+
+# Sources and tasks that are renamed.
+
+
+def names_of(world: World) -> list[str]:
+    return sorted(one.name for one in world.run(world.engine.schedule_page("q")).schedules)
+
+
+def test_a_source_without_workers_gives_its_names_to_one_that_has_them(world: World) -> None:
+    deploy(world, spec("a"))
+    world.run(world.engine.trigger("q", "a", spec().job("j", 5)))
+    new = spec("a", payload=b"new")
+    assert deploy(world, new, source="m.worker:app").refused == ("a",)
+    world.pass_time(PRESENCE_TTL_MS + 1)
+    assert [wanted.name for wanted in deploy(world, new, source="m.worker:app").wanted] == ["a"]
+    found = stored(world, "a")
+    assert (found.spec, found.state.runs) == (replaced(new, source="m.worker:app"), 1)
+    assert deploy(world, spec("a")).refused == ("a",)  # the earlier source returns too late
+    world.audit()
+
+
+def test_a_living_source_and_a_user_keep_their_names(world: World) -> None:
+    put(world, spec("user"), now_of(world) + 60_000)
+    deploy(world, spec("code"))
+    for _ in range(3):
+        world.pass_time(PRESENCE_TTL_MS // 2)
+        deploy(world, spec("code"))
+        assert deploy(world, spec("user"), spec("code"), source="other:app").refused == ("user", "code")
+    one = replaced(spec("code", payload=b"x"), source="other:app")
+    assert not put(world, one, now_of(world) + 60_000, stored(world, "code").digest)
+
+
+def test_a_schedule_moves_to_its_new_name_in_one_step(world: World) -> None:
+    begin = now_of(world) // STEP * STEP
+    old, new = spec("old"), spec("new", earlier=("older", "old"))
+    put(world, replaced(old, source="m:app"), begin)
+    deploy(world, old)
+    assert tick(world, "j", "old") is Ticked.ENQUEUED
+    deploy(world, new)
+    assert names_of(world) == ["new"]
+    state = stored(world, "new").state
+    assert (state.runs, state.last_id, state.last_planned_ms) == (1, "j", begin)
+    assert state.planned_ms > begin
+    for _ in range(4):  # workers of the earlier code live on
+        world.pass_time(PRESENCE_TTL_MS // 2)
+        assert deploy(world, old).wanted == ()
+        assert deploy(world, new).wanted == ()
+        assert names_of(world) == ["new"]
+    world.audit()
+
+
+def test_a_worker_of_the_earlier_code_cannot_put_the_earlier_name_beside_the_new_one(world: World) -> None:
+    old = replaced(spec("old"), source="m:app")
+    asked = announce(world, old)
+    assert [wanted.name for wanted in asked.wanted] == ["old"]
+    deploy(world, spec("new", earlier=("old",)))
+    assert not put(world, old, now_of(world) + 60_000)
+    assert names_of(world) == ["new"]
+
+
+def test_after_a_rollback_the_earlier_name_returns_when_the_new_one_ends(world: World) -> None:
+    old, new = spec("old"), spec("new", earlier=("old",))
+    deploy(world, old)
+    deploy(world, new)
+    for _ in range(4):
+        world.pass_time(PRESENCE_TTL_MS // 2)
+        deploy(world, old)
+        assert len(names_of(world)) == 1
+    assert names_of(world) == ["old"]
+
+
+def test_a_schedule_that_another_source_has_under_the_earlier_name_waits_for_it(world: World) -> None:
+    new = spec("new", earlier=("old",))
+    deploy(world, spec("old"))
+    assert deploy(world, new, source="m.worker:app").refused == ("new",)
+    assert names_of(world) == ["old"]
+    world.pass_time(PRESENCE_TTL_MS + 1)
+    deploy(world, new, source="m.worker:app")
+    assert names_of(world) == ["new"]
+
+
+def test_a_removed_schedule_leaves_no_announcements_of_earlier_names(world: World) -> None:
+    before = world.left()
+    deploy(world, spec("new", earlier=("old",)))
+    assert world.run(world.engine.remove_schedule("q", "new"))
+    assert {name for name in world.left() if not name.startswith(b"call:")} == before
+
+
+def test_a_definition_that_arrives_after_a_tick_does_not_repeat_it(world: World) -> None:
+    """The worker read the planned time before another worker made its tick."""
+    begin = now_of(world) // STEP * STEP
+    put(world, spec(), begin)
+    assert tick(world, "a") is Ticked.ENQUEUED
+    new = spec(payload=b"new")
+    assert not put(world, new, begin, digest_of(spec()))
+    assert put(world, new, begin + STEP, digest_of(spec()))
+
+
+def test_a_trigger_is_no_tick(world: World) -> None:
+    """The tick that is due afterwards runs, also by a definition that takes over."""
+    planned = now_of(world) - 1_000
+    put(world, spec(overlap=Overlap.ALLOW), planned)
+    assert world.run(world.engine.trigger("q", "s", spec().job("a", now_of(world)))) is Ticked.ENQUEUED
+    state = stored(world).state
+    assert (state.planned_ms, state.last_planned_ms, state.missed, state.skipped) == (planned, 0, 0, 0)
+    assert put(world, spec(payload=b"new", overlap=Overlap.ALLOW), planned, stored(world).digest)
+    assert tick(world, "b") is Ticked.ENQUEUED
+    assert stored(world).state.last_planned_ms == planned

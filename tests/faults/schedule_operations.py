@@ -67,8 +67,8 @@ SCHEDULE_WRITING: dict[str, Operation] = {
     ),
     "remove a schedule": Operation(1, act("remove_schedule", "q", "s")),
     "remove a schedule of the code": Operation(1, act("remove_schedule", "q", "code")),
-    "announce schedules": Operation(1, act("announce_schedules", "q", "m:app", {"code": rules.digest_of(CODE)})),
-    "announce others": Operation(1, act("announce_schedules", "q", "m:app", {"more": "digest"})),
+    "announce schedules": Operation(1, act("announce_schedules", "q", "m:app", {"code": rules.digest_of(CODE)}, {})),
+    "announce others": Operation(1, act("announce_schedules", "q", "m:app", {"more": "digest"}, {})),
 }
 SCHEDULE_READING: dict[str, Operation] = {
     "due schedules": Operation(1, act("due_schedules", "q", 100)),

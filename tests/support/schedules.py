@@ -69,14 +69,15 @@ def due(world: World) -> list[str]:
 
 def announce(world: World, *specs: ScheduleSpec, source: str = "m:app") -> Announced:
     digests = {one.name: digest_of(one) for one in specs}
-    reply: Announced = world.run(world.engine.announce_schedules("q", source, digests))
+    earlier = {one.name: one.earlier for one in specs}
+    reply: Announced = world.run(world.engine.announce_schedules("q", source, digests, earlier))
     return reply
 
 
-def deploy(world: World, *specs: ScheduleSpec) -> Announced:
+def deploy(world: World, *specs: ScheduleSpec, source: str = "m:app") -> Announced:
     """Announce as a worker does, and put what Redis lacks."""
-    given = [replaced(one, source="m:app") for one in specs]
-    reply = announce(world, *given)
+    given = [replaced(one, source=source) for one in specs]
+    reply = announce(world, *given, source=source)
     for wanted in reply.wanted:
         (one,) = [one for one in given if one.name == wanted.name]
         first = rules.first(one, reply.now_ms, wanted.planned_ms, wanted.last_planned_ms)

@@ -268,6 +268,19 @@ class TestApp:
         with pytest.raises(InvalidArgument, match="Two schedules of queue 'default' are called 'x'"):
             app.scheduled("m:app", ["default"])
 
+    def test_a_schedule_has_the_earlier_names_of_its_task_unless_it_has_a_name_of_its_own(self, app: Tenure) -> None:
+        @app.task(name="a", schedule=Every(hours=1), accepts=["a1", "a2", "nightly"])
+        def a() -> None: ...
+
+        @app.task(name="c", schedule=Schedule(Every(hours=1), name="own"), accepts=["c1"])
+        def c() -> None: ...
+
+        @app.task(name="b", schedule=Schedule(Every(hours=1), name="nightly"))
+        def b() -> None: ...
+
+        found = {one.name: one.earlier for one in app.scheduled("m:app", ["default"])}
+        assert found == {"a": ("a1", "a2"), "own": (), "nightly": ()}
+
     def test_other_wire_formats_refuse_schedules_where_they_are_written(self) -> None:
         app = Tenure("redis://nowhere.invalid", protocol=Hworker("h"), runner=FakeRunner())
         with pytest.raises(UnsupportedFeature, match="does not support schedules"):

@@ -20,7 +20,7 @@ from tenure.app.policy import (
     TaskOptions,
     rules_of,
 )
-from tenure.app.tasks import Task, TaskDecorator, default_name
+from tenure.app.tasks import Task, TaskDecorator, default_name, scheduled_by
 from tenure.app.ticks import PassedTime
 from tenure.client.client import Client
 from tenure.client.connections import Connections, Runner
@@ -380,12 +380,7 @@ class Tenure(WithHooks):
     def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]:
         """Return the definitions of all schedules in code on these queues. Raises `InvalidArgument` for a name that
         two of them have."""
-        found: dict[tuple[str, str], ScheduleSpec] = {}
-        for spec in (spec for task in self._tasks.values() for spec in task.scheduled(source)):
-            if (spec.queue, spec.name) in found:
-                raise InvalidArgument(f"Two schedules of queue {spec.queue!r} are called {spec.name!r}: rename one.")
-            found[spec.queue, spec.name] = spec
-        return tuple(spec for spec in found.values() if spec.queue in queues)
+        return tuple(spec for spec in scheduled_by(self._tasks.values(), source) if spec.queue in queues)
 
     def _schedules_of(self, value: object) -> tuple[Schedule, ...]:
         found = schedules_of(value)

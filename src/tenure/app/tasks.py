@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
+
+from msgspec.structs import replace
 
 from tenure.app.earlier import Decode, decoders
 from tenure.client.call import TaskCall
@@ -267,7 +269,8 @@ class Task(Generic[P, R, C]):
         for schedule in self._policy.schedules:
             task = self.using(**schedule.using)
             job = task.template(task.call(*schedule.args, **schedule.kwargs))
-            found.append(spec_of(schedule.name or self.name, schedule.when, schedule.policies, job, source))
+            spec = spec_of(schedule.name or self.name, schedule.when, schedule.policies, job, source)
+            found.append(spec if schedule.name else replace(spec, earlier=tuple(self.accepts)))
         return tuple(found)
 
     def _options_of(self, call: object) -> Options:
@@ -311,3 +314,17 @@ def _main_name() -> str:
         return str(spec.name).removesuffix(".__main__")
     path = getattr(main, "__file__", None)
     return PurePath(path).stem if path else "__main__"
+
+
+def scheduled_by(tasks: Iterable[Task[..., Any, Any]], source: str) -> Iterator[ScheduleSpec]:
+    """Yield the definitions of the schedules of these tasks. Raises `InvalidArgument` for a name that two of them have.
+
+    An earlier name of a task that a schedule of today has is not an earlier name of another one.
+    """
+    found: dict[tuple[str, str], ScheduleSpec] = {}
+    for spec in (spec for task in tasks for spec in task.scheduled(source)):
+        if (spec.queue, spec.name) in found:
+            raise InvalidArgument(f"Two schedules of queue {spec.queue!r} are called {spec.name!r}: rename one.")
+        found[spec.queue, spec.name] = spec
+    for spec in found.values():
+        yield replace(spec, earlier=tuple(name for name in spec.earlier if (spec.queue, name) not in found))

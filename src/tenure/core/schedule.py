@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -52,7 +52,7 @@ class ScheduleSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A schedule as Redis keeps it: when it is due, its policies, and its job. See docs/reference/native-layout.md.
 
     Either `cron` with `tz`, or `every_ms`. `source`: the app whose code has it, `MODULE:APP`; empty: it was added at
-    run time. The other fields are those of `NewJob`.
+    run time. `earlier`: names that it had before its task was renamed. The other fields are those of `NewJob`.
     """
 
     name: str
@@ -67,6 +67,7 @@ class ScheduleSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_ms: int | None = None
     end_ms: int | None = None
     source: str = ""
+    earlier: tuple[str, ...] = ()
     payload: bytes = b""
     task: str | None = None
     timeout_ms: int | None = None
@@ -165,8 +166,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The reply to an announcement. `refused`: names that other sources or users have. `ended`: names of this source
-    that no worker announces any more."""
+    """The reply to an announcement. `refused`: names that other sources with workers, or users, have. `ended`: names of
+    this source that no worker announces any more."""
 
     now_ms: int
     wanted: tuple[Wanted, ...] = ()
@@ -247,10 +248,13 @@ class ScheduleView:
 class ScheduleEngine(Protocol):
     """The operations on schedules. An engine without `Feature.SCHEDULES` raises `UnsupportedFeature`."""
 
-    def announce_schedules(self, queue: str, source: str, digests: Mapping[str, str]) -> Steps[Announced]:
+    def announce_schedules(
+        self, queue: str, source: str, digests: Mapping[str, str], earlier: Mapping[str, Sequence[str]]
+    ) -> Steps[Announced]:
         """State that a worker of `source` lives and has these schedules (name → digest) in its code.
 
-        Ends those of the same source that no worker has announced for a while.
+        `earlier`: name → the names that the schedule had in earlier code. Ends schedules of the same source that no
+        worker has announced for a while.
         """
         ...
 
@@ -259,7 +263,9 @@ class ScheduleEngine(Protocol):
     ) -> Steps[bool]:
         """Add a schedule (`expected` empty), or replace the definition with the digest `expected`.
 
-        False: Redis has another definition, and nothing was changed. A paused schedule stays paused.
+        A schedule of the same source under one of its earlier names ends, and the new one has its counters. False:
+        Redis has another definition, or the tick `planned_ms` has run, and nothing was changed. A paused schedule stays
+        paused.
         """
         ...
 

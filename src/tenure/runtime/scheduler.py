@@ -28,6 +28,10 @@ KEPT_MS: Final = 500
 """How soon to look again after this worker could not make a tick."""
 NOTED_MAX: Final = 100
 """Schedules whose trouble is logged once each."""
+_TAKEN: Final = (
+    "An app with living workers, or a user, has a schedule of this name, or of an earlier one. It is stored when that "
+    "app has had no worker for 35 s."
+)
 
 
 class Scheduler:
@@ -162,11 +166,12 @@ class Scheduler:
 
     async def _announce(self, queue: str) -> None:
         driver, mine = self._context.driver, self._specs[queue]
-        reply = await driver.run(self._engine.announce_schedules(queue, self._source, self._digests[queue]))
+        earlier = {name: spec.earlier for name, spec in mine.items()}
+        reply = await driver.run(self._engine.announce_schedules(queue, self._source, self._digests[queue], earlier))
         for name in reply.ended:
             log_event("schedule_ended", queue=queue, schedule=name, source=self._source)
         for name in reply.refused:
-            self._note_trouble(queue, name, InvalidArgument("Another app, or a user, has a schedule of this name."))
+            self._note_trouble(queue, name, InvalidArgument(_TAKEN))
         for wanted in reply.wanted:
             spec = mine[wanted.name]
             planned_ms = rules.first(spec, reply.now_ms, wanted.planned_ms, wanted.last_planned_ms)

@@ -117,7 +117,7 @@ class Simulation:
         """What a worker does with the schedule of its code."""
         digest = rules.digest_of(spec)
         try:
-            reply = self.run(self.engine.announce_schedules("q", spec.source, {spec.name: digest}), worker)
+            reply = self.run(self.engine.announce_schedules("q", spec.source, {spec.name: digest}, {}), worker)
             for wanted in reply.wanted:
                 first = rules.first(spec, reply.now_ms, wanted.planned_ms, wanted.last_planned_ms)
                 fire_ms = rules.fire_of(spec, first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from tenure.core import limits
@@ -95,7 +95,9 @@ class Unsupported:
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         raise unsupported(self.name, Feature.PROGRESS)
 
-    def announce_schedules(self, queue: str, source: str, digests: Mapping[str, str]) -> Steps[Announced]:
+    def announce_schedules(
+        self, queue: str, source: str, digests: Mapping[str, str], earlier: Mapping[str, Sequence[str]]
+    ) -> Steps[Announced]:
         raise unsupported(self.name, Feature.SCHEDULES)
 
     def put_schedule(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from tenure.core import limits
@@ -39,9 +40,12 @@ _TICKED: Final = {one.value.encode(): one for one in Ticked}
 class NativeScheduler(ScriptedEngine):
     """The schedules of the native engine."""
 
-    def announce_schedules(self, queue: str, source: str, digests: Mapping[str, str]) -> Steps[Announced]:
-        pairs = (arg for name, digest in digests.items() for arg in (encoded(name), digest))
-        reply = yield from self._ask("schedule_announce", queue, encoded(source), PRESENCE_TTL_MS, *pairs)
+    def announce_schedules(
+        self, queue: str, source: str, digests: Mapping[str, str], earlier: Mapping[str, Sequence[str]]
+    ) -> Steps[Announced]:
+        rows = ((encoded(name), digest, _joined(earlier.get(name, ()))) for name, digest in digests.items())
+        args = chain.from_iterable(rows)
+        reply = yield from self._ask("schedule_announce", queue, encoded(source), PRESENCE_TTL_MS, *args)
         now_ms, wanted, refused, ended = reply
         return Announced(
             now_ms,
@@ -57,8 +61,9 @@ class NativeScheduler(ScriptedEngine):
         source = encoded(spec.source) if spec.source else _NO_SOURCE
         definition = f"{digest} {source}\n".encode() + encode_spec(spec)
         args = (encoded(spec.name), definition, expected, planned_ms, fire_ms, map_version)
+        history = (PRESENCE_TTL_MS, _joined(spec.earlier))
         yield from self._register(spec.queue)
-        return (yield from self._act("schedule_put", spec.queue, *args)) == b"1"
+        return (yield from self._act("schedule_put", spec.queue, *args, *history)) == b"1"
 
     def due_schedules(self, queue: str, limit: int) -> Steps[DueSchedules]:
         now_ms, next_ms, rows = yield from self._ask("schedule_due", queue, min(limit, limits.PAGE_MAX), KEEP_DUE_MS)
@@ -103,6 +108,10 @@ class NativeScheduler(ScriptedEngine):
 
     def remove_schedule(self, queue: str, name: str) -> Steps[bool]:
         return (yield from self._act("schedule_remove", queue, encoded(name))) == b"1"
+
+
+def _joined(names: Iterable[str]) -> str:
+    return " ".join(map(encoded, names))
 
 
 def _name(raw: bytes) -> str:

@@ -1,10 +1,11 @@
 -- schedule_announce: a worker of a source lives, and its code has these schedules.
 -- KEYS[1] prefix
--- ARGV source ttl_ms (name digest)...
+-- ARGV source ttl_ms (name digest earlier)...
+-- earlier: the names, with spaces between them, that the schedule had in earlier code.
 -- Returns: {now, {name, current digest, planned, last planned}... to be put, {name}... that others have, {name}... ended}
 -- Invariant: a schedule of the source ends when no worker has announced it for `ttl_ms`, while workers of the source have
--- announced themselves for that time. Of two definitions that workers announce, the later one stays. Sending it again is
--- harmless by nature.
+-- announced themselves for that time. A source without a worker for `ttl_ms` gives its names to one that has them. Of two
+-- definitions that workers announce, the later one stays. Sending it again is harmless by nature.
 --@include begin schedules
 local source, ttl = ARGV[1], tonumber(ARGV[2])
 allow_when_full()
@@ -20,19 +21,24 @@ end
 local wanted, refused, ended, mine, touched = {}, {}, {}, {}, {}
 if not is_announced('@last') then touched['@since'] = true end
 touched['@last'] = true
-for i = 3, #ARGV, 2 do
-  local name, digest = ARGV[i], ARGV[i + 1]
+for i = 3, #ARGV, 3 do
+  local name, digest, earlier = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local current, owner = schedules.owner_of(name)
+  local before, is_kept = schedules.predecessors(earlier, source, past)
   local member = name .. ' ' .. digest
   mine[name] = true
-  if current and owner ~= source then
+  if current and not schedules.may_take(source, owner, past) or not current and is_kept then
     refused[#refused + 1] = name
-  elseif current and (current == digest or is_announced(member) and is_announced(name .. ' ' .. current)) then
-    touched[member] = true
-  else
-    -- `schedule_put` notes the announcement: if the worker dies before it, the next one is asked, too.
-    local state = schedules.state_of(name)
-    wanted[#wanted + 1] = { name, current or '', state.planned, state.last_planned }
+  elseif current or not schedules.has_moved(announced, name, past) then
+    for other in string.gmatch(earlier, '%S+') do touched['@moved ' .. other] = true end
+    local is_known = current == digest or is_announced(member) and is_announced(name .. ' ' .. (current or ''))
+    if current and owner == source and is_known and not before[1] then
+      touched[member] = true
+    else
+      -- `schedule_put` notes the announcement: if the worker dies before it, the next one is asked, too.
+      local state = schedules.state_of(not current and before[1] and before[1][1] or name)
+      wanted[#wanted + 1] = { name, current or '', state.planned, state.last_planned }
+    end
   end
 end
 for member in pairs(touched) do call('ZADD', announced, time, member) end

@@ -23,7 +23,7 @@ elseif not triggers and (run_fire > time or tonumber(state.fire) > time) then
 end
 
 local is_busy = state.last ~= '-' and call('HEXISTS', key('jobs'), state.last) == 1
-local is_skipped = overlap == 'skip' and is_busy and not triggers
+local is_skipped = overlap == 'skip' and is_busy
 local runs = id ~= '' and not is_skipped
 local previous = state.last
 if runs then

@@ -1,7 +1,8 @@
 -- lib schedules: `schedules` has name → `<digest> <source>` newline definition, `ticks` name → the state, a line and the
 -- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`; `due` name →
--- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last, and `@last` and
--- `@since`: the last announcement, and the first one without a pause.
+-- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last; `@moved <name>` → when
+-- a worker announced last that its code has this schedule under another name; and `@last` and `@since`: the last
+-- announcement, and the first one without a pause.
 -- Needs: digits. Defines: schedules. Redis: reads and writes.
 local schedules = {}
 local STATE = { 'planned', 'fire', 'runs', 'skipped', 'missed', 'last_planned', 'ran', 'last', 'paused' }
@@ -16,6 +17,36 @@ end
 -- The digest of a definition and its source; nil: there is no such schedule.
 function schedules.owner_of(name)
   return string.match(call('HGET', key('schedules'), name) or '', '^(%S+) ([^\n]+)\n')
+end
+
+-- Whether a source may have the schedules of `owner`: they are its own, or no worker of `owner`, which is no user (`-`),
+-- has announced itself since `past`.
+function schedules.may_take(source, owner, past)
+  if owner == source then return true end
+  if source == '-' or owner == '-' then return false end
+  local last = call('ZSCORE', key('announced:' .. owner), '@last')
+  return not last or tonumber(last) <= past
+end
+
+-- What a schedule has under its earlier names, those of a task that was renamed: those that its source may have, and
+-- whether another source keeps one.
+function schedules.predecessors(earlier, source, past)
+  local found, is_kept = {}, false
+  for name in string.gmatch(earlier, '%S+') do
+    local digest, owner = schedules.owner_of(name)
+    if digest and schedules.may_take(source, owner, past) then
+      found[#found + 1] = { name, digest, owner }
+    elseif digest and owner ~= '-' then
+      is_kept = true
+    end
+  end
+  return found, is_kept
+end
+
+-- Whether newer code of the source has this schedule under another name.
+function schedules.has_moved(announced, name, past)
+  local at = call('ZSCORE', announced, '@moved ' .. name)
+  return at and tonumber(at) > past
 end
 
 -- The state as a table. Without one, that of a new schedule.
@@ -42,13 +73,13 @@ end
 
 function schedules.count(state, field, more) state[field] = digits(tonumber(state[field]) + more) end
 
--- Delete the announcements of a source if only its two times are left.
+-- Delete the announcements of a source if none of a schedule is left.
 function schedules.forget_source(announced)
-  local times = 0
-  for _, member in ipairs({ '@last', '@since' }) do
-    times = times + (call('ZSCORE', announced, member) and 1 or 0)
+  local members = call('ZRANGE', announced, 0, @ENDED_MOST@)
+  for _, member in ipairs(members) do
+    if string.sub(member, 1, 1) ~= '@' then return end
   end
-  if call('ZCARD', announced) <= times then call('DEL', announced) end
+  if #members <= @ENDED_MOST@ then call('DEL', announced) end
 end
 
 function schedules.remove(name, digest, source)
