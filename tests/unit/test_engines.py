@@ -194,6 +194,8 @@ def test_an_engine_gives_its_own_keys_to_every_call_about_a_queue() -> None:
 
     def answer(call: Any) -> Any:
         keys.append(call.keys)
+        if call.script.name == "partitions":
+            return b""
         return [-1, [], [], 0] if call.script.name == "claim" else [[], [], -1] if "beat" in call.script.name else b"1"
 
     engine = Odd()

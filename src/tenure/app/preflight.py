@@ -6,16 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tenure.core import limits
 from tenure.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable
 from tenure.core.steps import Command, Steps
 from tenure.protocols.spec import Rights
 from tenure.runtime.log import log_event
-
-if TYPE_CHECKING:
-    from tenure.core.engine import FullEngine
 
 PINGS: Final = 10
 SLOW_PING_MS: Final = 20
@@ -26,8 +23,6 @@ ALMOST_FULL: Final = 0.9
 """A larger used share of the memory, or of the connections, causes a warning."""
 OLDEST: Final = (6, 2)
 NEWEST: Final = 8
-LAYOUTS_CHECKED: Final = 1_000
-"""The most queues whose layout version `tenure check` reads."""
 SERVERS_NAMED: Final = 3
 """How many servers of a cluster a finding names."""
 EVICTION: Final = "eviction"
@@ -184,24 +179,6 @@ def _by_server(same: dict[Finding, list[str]]) -> Iterator[Finding]:
         if len(fine) > SERVERS_NAMED:
             shown.append(f"And {len(fine) - SERVERS_NAMED:,} more.")
         yield replace(fine[0][1], found=" ".join(shown))
-
-
-def layouts(engine: FullEngine) -> Steps[Finding]:
-    """Find the queues that a newer release has written to. Workers of this release claim nothing from them."""
-    newer: list[str] = []
-    try:
-        queues = (yield from engine.queues())[:LAYOUTS_CHECKED]
-        for queue in queues:
-            version = yield from engine.layout_of(queue)
-            if version > engine.layout:
-                newer.append(f"{queue} (version {version})")
-    except RedisError as error:
-        return Finding("layout", Level.UNKNOWN, f"The layout versions of the queues could not be read: {error}")
-    if not newer:
-        return Finding("layout", Level.OK, f"Layout version {engine.layout} or older in {len(queues):,} queues.")
-    shown = ", ".join(newer[:5]) + (f" and {len(newer) - 5:,} more" if len(newer) > 5 else "")
-    text = f"A newer release has written to {shown}; this release reads layout versions up to {engine.layout}."
-    return Finding("layout", Level.ERROR, text, "Update Tenure here. Until then its workers skip these queues.")
 
 
 def failed(error: RedisError) -> Inspection:

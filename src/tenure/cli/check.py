@@ -22,10 +22,10 @@ from tenure.app.preflight import (
     inspect_server,
     inspect_use,
     inspect_wait,
-    layouts,
     no_waits,
     unheard,
 )
+from tenure.app.queue_checks import layouts, outside
 from tenure.cli.errors import Exit, visible
 from tenure.cli.output.text import dump
 from tenure.cli.reach import reaching
@@ -55,9 +55,10 @@ def check(strict: bool, acl: str | None, app: Tenure, as_json: bool) -> Exit:
     """Check that Redis is configured safely for jobs, and explain how to fix it.
 
     It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
-    the user (ACL), the clocks, the round trip, and whether a newer release has written to a queue. It leaves no key
-    behind. A worker runs the same checks when it starts, and refuses to start on an error; it claims nothing from a
-    queue that a newer release has written to. Without a connection or access, that is the only finding.
+    the user (ACL), the clocks, the round trip, whether a newer release has written to a queue, and whether jobs lie in
+    partitions that their queue does not have. It leaves no key behind. A worker runs the same checks when it
+    starts, and refuses to start on an error; it claims nothing from a queue that a newer release has written to.
+    Without a connection or access, that is the only finding.
 
     With --acl it connects to nothing: it prints the line for redis-cli, in which you replace PASSWORD.
 
@@ -99,7 +100,8 @@ def _look(app: Tenure) -> Inspection:
             more = connections.run(inspect_use(rights)) if found.is_usable else ()
             if found.is_usable and all(one.name != COMMANDS for one in more):
                 more = (*more, *_through_proxies(connections, rights))
-            return Inspection((*found.findings, *more, connections.run(layouts(app.engine))))
+            queues = (connections.run(layouts(app.engine)), *connections.run(outside(app.engine)))
+            return Inspection((*found.findings, *more, *queues))
         except RedisError as error:
             return failed(error)
 

@@ -325,6 +325,10 @@ class FullEngine(Engine, LimitEngine, Protocol):
         """
         ...
 
+    def partitions_outside(self, queue: str) -> Steps[list[int]]:
+        """List partitions that have jobs and that the queue does not have, as after a restore of Redis."""
+        ...
+
     def settings(self, queue: str) -> Steps[QueueSettings]: ...
 
     def configure(

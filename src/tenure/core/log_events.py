@@ -233,6 +233,12 @@ REDIS: Final[Mapping[str, LogEvent]] = {
     "partitions_differ": LogEvent(
         WARNING, "A queue has another number of partitions than in this code. That in Redis counts.", "logged once"
     ),
+    "partitions_outside": LogEvent(
+        WARNING,
+        "Jobs lie in partitions that the queue does not have, as after a restore of Redis; they are moved into those "
+        "that it has.",
+        "`outside`: their numbers; `partitions`: how many the queue has",
+    ),
     "slots_moved": LogEvent(WARNING, "Hash slots of the cluster have another master.", "`slots`: how many"),
 }
 

@@ -95,7 +95,8 @@ class ScriptedEngine(Scripted):
         """What the script `claim` of an engine answers beyond that of others."""
 
     def _note_map(self, queue: str, text: bytes) -> None:
-        """What the script `heartbeat` of an engine answers beyond that of others: a map of the queue's partitions."""
+        """What the script `heartbeat` of an engine answers beyond that of others: a map of the queue's partitions, or
+        nothing."""
 
     @abstractmethod
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
@@ -249,8 +250,7 @@ class ScriptedEngine(Scripted):
             # The next two: only of an engine whose running jobs can be asked to end, and whose queues can be paused.
             positions, held, next_ms, *more = reply
             wishes, is_paused, *notes = more or ((), 0)
-            if notes:
-                self._note_map(queue, notes[0])
+            self._note_map(queue, notes[0] if notes else b"")
             lost += [asked[position] for position in positions]
             orphaned += [_orphaned(worker, queue, id, self._token(token), claimed) for id, token, claimed in held]
             nearest = sooner(nearest, known(next_ms))

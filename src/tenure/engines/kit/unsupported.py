@@ -89,6 +89,10 @@ class Unsupported:
     def repartition(self, queue: str, partitions: int) -> Steps[None]:
         raise unsupported(self.name, Feature.PARTITIONS)
 
+    def partitions_outside(self, queue: str) -> Steps[list[int]]:
+        yield from ()
+        return []
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)
 

@@ -114,8 +114,7 @@ class NativeEngine(PartitionedEngine):
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
         promoted, reclaimed, pruned, unparked, more, poison, tick_ms, *notes = reply
-        if notes:
-            self._note_map(queue, notes[0])
+        self._note_map(queue, notes[0] if notes else b"")
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))

@@ -15,6 +15,7 @@ _CELL: Final = SLOTS // MAX_PARTITIONS
 """Slots of a cell. Of a queue with 256 partitions, one is in each cell."""
 TRIES: Final = 500
 """Numbers that are tried for the tag of a partition. The first 478 reach every cell, for all names."""
+_NUMBERS: Final = [str(number).encode() for number in range(TRIES)]
 
 
 @lru_cache(maxsize=16_384)
@@ -41,14 +42,15 @@ def _tag_of_partition(tag: str, partition: int) -> str:
     distance to the cell of partition 0 (the sequence of van der Corput). Nodes have ranges of slots, so each node has
     about as many partitions.
     """
-    cell = (_cell_of(tag.encode()) + int(f"{partition:08b}"[::-1], 2)) % MAX_PARTITIONS
+    cell = (_cell_of(crc_hqx(tag.encode(), 0)) + int(f"{partition:08b}"[::-1], 2)) % MAX_PARTITIONS
     begun = f"{tag}/{partition}-"
-    number = next(number for number in range(TRIES) if _cell_of(f"{begun}{number}".encode()) == cell)
+    crc = crc_hqx(begun.encode(), 0)
+    number = next(number for number, text in enumerate(_NUMBERS) if _cell_of(crc_hqx(text, crc)) == cell)
     return f"{begun}{number}"
 
 
-def _cell_of(tag: bytes) -> int:
-    return crc_hqx(tag, 0) % SLOTS // _CELL
+def _cell_of(crc: int) -> int:
+    return crc % SLOTS // _CELL
 
 
 def queue_of(prefix: str) -> str:

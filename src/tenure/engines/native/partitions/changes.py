@@ -7,6 +7,8 @@ lanes. A lane that has jobs drains where it is. When nothing is left where it do
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from secrets import token_hex
 from typing import Final
@@ -14,7 +16,8 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, ReplyError
 from tenure.core.job import Repartition
-from tenure.core.partitions import PartitionMap, place_of
+from tenure.core.logfmt import log_line
+from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.kit.moving import RESUME_MS
@@ -24,10 +27,17 @@ from tenure.engines.native.schedules import NativeScheduler
 from tenure.engines.native.scripts import IMPORTS
 from tenure.engines.native.wire import MOVES, WOKE
 
+_log: Final = logging.getLogger("tenure")
 PAGES_MOST: Final = 10
 """Pages of one partition in one round of maintenance."""
 MOVER_MS: Final = 5 * limits.SECOND
 """For how long after a page no other worker moves jobs of the queue."""
+LOOK_S: Final = 10.0
+"""How often a worker looks for jobs outside of the partitions of a queue."""
+LOOKS_MOST: Final = 32
+"""How many partitions it looks at each time."""
+_KEPT: Final = ("jobs", "kept", "moving")
+"""Keys that a partition has while it has jobs, or records of those that did not complete."""
 
 
 class Controlled(NativeScheduler, NativeController):
@@ -42,6 +52,8 @@ class PartitionChanges:
         self._maps = maps
         self._post = post
         self._name = token_hex(8)
+        self._looked: dict[str, tuple[int, float]] = {}
+        """Where the next look outside of a queue's partitions begins, and when."""
 
     def begin(self, queue: str, number: int) -> Steps[PartitionMap]:
         """Begin to change the number of partitions.
@@ -56,6 +68,9 @@ class PartitionChanges:
                 f"{queue}` shows what is left to move; change the number again after that."
             )
         if map.number == number:
+            outside = yield from self.outside(queue, map.places)
+            if outside:
+                return (yield from self._install(queue, map, number, outside[-1] + 1))
             return (yield from self._install(queue, map, 1, 0)) if map.is_announced else map
         for partition in range(max(number, map.number)):  # a map that a lost node cannot note would stop the producers
             yield Command(("EXISTS", f"{self._engine.prefix(place_of(queue, partition))}:settings"))
@@ -125,12 +140,42 @@ class PartitionChanges:
                 "partitions was changed: another job there has its id. Discard one of the two."
             ) from error
 
-    def round(self, queue: str, map: PartitionMap) -> Steps[int]:
+    def outside(self, queue: str, first: int, most: int = MAX_PARTITIONS) -> Steps[list[int]]:
+        """List the partitions that have jobs, of at most `most` from `first` on."""
+        found = []
+        for partition in range(first, min(first + most, MAX_PARTITIONS)):
+            prefix = self._engine.prefix(place_of(queue, partition))
+            if (yield Command(("EXISTS", *(f"{prefix}:{key}" for key in _KEPT)))):
+                found.append(partition)
+        return found
+
+    def take_back(self, queue: str, map: PartitionMap) -> Steps[None]:
+        """Look for jobs outside of the partitions of a queue, now and then, and begin to move them into these.
+
+        They are there when Redis has lost a map, or was restored in parts.
+        """
+        now = time.monotonic()
+        first, at = self._looked.get(queue, (map.places, 0.0))
+        if now < at:
+            return
+        first = max(first, map.places)
+        following = first + LOOKS_MOST
+        self._looked[queue] = following if following < MAX_PARTITIONS else 0, now + LOOK_S
+        if (yield from self.outside(queue, first, LOOKS_MOST)):
+            outside = yield from self.outside(queue, map.places)
+            shown = "+".join(str(one) for one in outside)
+            log_line(_log, "partitions_outside", None, {"queue": queue, "partitions": map.number, "outside": shown})
+            yield from self._maps.install(queue, PartitionMap(map.number, map.version + 1, outside[-1] + 1))
+
+    def round(self, queue: str) -> Steps[int]:
         """Move some jobs of a queue that changes. Return how long until the next round may find more; -1: unknown.
 
         One worker does it at a time. It is harmless if two do.
         """
         if not (yield from self._is_mover(queue)):
+            return -1
+        map = yield from self._maps.ask(queue)  # the one that was known may be that of a Redis before it was restored
+        if not map.before:
             return -1
         waits = []
         for partition in map.sources:
@@ -138,7 +183,8 @@ class PartitionChanges:
             noted = yield from self._maps.note_in(queue, partition, map)
             waits.append((yield from self._move_pages(queue, partition)) if noted.before else -1)
         if all(wait_ms < 0 for wait_ms in waits):
-            yield from self._end(queue, map)
+            if (yield from self._maps.ask(queue)) == map:
+                yield from self._end(queue, map)
             return -1
         return min(wait_ms for wait_ms in waits if wait_ms >= 0)
 

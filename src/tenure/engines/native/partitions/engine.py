@@ -15,7 +15,7 @@ from msgspec import structs
 from tenure.core import limits
 from tenure.core.engine import Alone, HeartbeatReply, Maintained
 from tenure.core.errors import TenureError, is_away, is_silent
-from tenure.core.job import Dropped, Lease, Leased, LeaseRef, Refused, together
+from tenure.core.job import Dropped, Lease, Leased, LeaseRef, Refused, WorkerView, together
 from tenure.core.outcome import Completed, Outcome
 from tenure.core.partitions import place_of, split_place
 from tenure.core.shape import PLAIN
@@ -250,6 +250,13 @@ class PartitionedEngine(PartitionedProducer):
         paused = frozenset(split_place(place)[0] for place in reply.paused)
         return replace(reply, orphaned=orphaned, cancelled=cancelled, paused=paused)
 
+    def announce(self, worker: WorkerView) -> Steps[bool]:
+        # A queue that is listed counts as used, and gets no partitions any more: so they come first.
+        for queue in worker.queues:
+            if self.maps.wanted.get(queue, 1) > 1:
+                yield from _if_reached(self.maps.ask(queue))
+        return (yield from super().announce(worker))
+
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         places: list[str] = []
         for queue in queues:
@@ -271,6 +278,9 @@ class PartitionedEngine(PartitionedProducer):
         maintain = super().maintain
         places: list[str] = []
         for queue in queues:
+            map = yield from self.maps.of(queue)
+            if not map.before and (map.version or self.maps.wanted.get(queue, 1) > 1):
+                yield from _if_reached(self.changes.take_back(queue, map))
             places += yield from self._places(queue)
         if len(places) == len(queues):
             return (yield from maintain(queues, tasks, limit, raw_queues))
@@ -284,9 +294,8 @@ class PartitionedEngine(PartitionedProducer):
         poisoned = tuple(replace(view, queue=split_place(view.queue)[0]) for view in done.poisoned)
         more, next_ms = done.more, known(done.next_ms)
         for queue in queues:
-            map = yield from self.maps.of(queue)
-            if map.sources:
-                wait_ms = yield from self.changes.round(queue, map)
+            if (yield from self.maps.of(queue)).sources:
+                wait_ms = yield from self.changes.round(queue)
                 more, next_ms = more or wait_ms == 0, sooner(next_ms, known(wait_ms))
         return replace(done, poisoned=poisoned, more=more, next_ms=-1 if next_ms is None else next_ms)
 

@@ -270,7 +270,7 @@ class PartitionedInspector(Controlled):
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
         values: dict[int, dict[str, str]] = {}
-        map = yield from self.maps.of(queue)
+        map = yield from self.maps.ask(queue)
         for _ in range(MAP_TRIES):
             if max_length is not None and 0 < max_length < map.number:
                 rule = f"0, or at least {map.number}, the number of the queue's partitions"
@@ -293,6 +293,9 @@ class PartitionedInspector(Controlled):
 
     def repartition(self, queue: str, partitions: int) -> Steps[None]:
         yield from self.changes.begin(queue, partitions)
+
+    def partitions_outside(self, queue: str) -> Steps[list[int]]:
+        return (yield from self.changes.outside(queue, (yield from self.maps.ask(queue)).places))
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
         def park(map: PartitionMap) -> Steps[bool]:

@@ -39,7 +39,7 @@ class PartitionMaps:
         self._known: dict[str, tuple[PartitionMap, float]] = {}
         """The maps in Redis, and until when they are trusted."""
         self._noted: dict[str, PartitionMap] = {}
-        """Newer ones, which a partition has noted."""
+        """Others, which a partition has noted."""
         self._differ: set[str] = set()
         """Queues whose number in this code is not that in Redis, which has been logged."""
 
@@ -72,16 +72,21 @@ class PartitionMaps:
 
     def first(self, queue: str, number: int) -> Steps[PartitionMap]:
         """Read the map in Redis; give a queue that was never used its first one."""
-        self._known[queue] = (yield from self._stored(queue, number, self.known(queue))), 0.0
+        self._known[queue] = (yield from self._stored(queue, number)), 0.0
         return (yield from self.of(queue))
 
     def ask(self, queue: str, keep_ms: str = "") -> Steps[PartitionMap]:
-        """Read the map in Redis. `keep_ms`: also list the queue, as the script `register` does."""
-        now, in_code, known = time.monotonic(), self.wanted.get(queue), self.known(queue)
-        stored = yield from self._stored(queue, in_code or 1, known, keep_ms)
-        noted = self._noted.get(queue)
-        if noted is not None and noted.version > stored.version:
-            stored = yield from self.install(queue, noted)
+        """Read the map in Redis. `keep_ms`: also list the queue, as the script `register` does.
+
+        What this process knew does not count: Redis may have been restored or emptied since.
+        """
+        now, in_code = time.monotonic(), self.wanted.get(queue)
+        stored = yield from self._stored(queue, in_code or 1, keep_ms=keep_ms)
+        noted = self._noted.pop(queue, None)
+        if noted is not None and noted.version != stored.version:
+            # A newer one: the process that installed it has died. An older one, or none: that partition is new, or has
+            # lost its note.
+            stored = yield from self.install(queue, max(noted, stored, key=lambda map: map.version))
         if in_code not in (None, stored.number) and queue not in self._differ:
             self._differ.add(queue)
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
@@ -89,15 +94,18 @@ class PartitionMaps:
         return stored
 
     def note(self, queue: str, text: str) -> None:
-        """Take what a partition has noted; empty: nothing. If it is a newer map, the next call reads that in Redis."""
-        noted, known = read_noted(text or "0:1:0:0:0"), self.known(queue)
-        if noted.version > known.version:
+        """Take what a partition has noted; empty: nothing. If it is another map, the next call reads that in Redis."""
+        known = self.known(queue)
+        if not text and not known.version:  # as it is for most queues
+            return
+        noted = read_noted(text or "0:1:0:0:0")
+        if noted.version != known.version:
             self._noted[queue] = noted
-            # Not trusted any more. Where the new map cannot be read, workers continue by this one.
+            # Not trusted any more. Where the map cannot be read, workers continue by this one.
             self._known[queue] = known, _OVER if queue in self._known else 0.0
 
     def note_refusal(self, queue: str, error: ReplyError) -> None:
-        """Take the newer map for whose lack a script refused a call. Raises any other error."""
+        """Take what a partition has noted, as its script refused a call by another map. Raises any other error."""
         if error.prefix != OUTDATED:
             raise error
         self.note(queue, str(error).removeprefix(OUTDATED).strip())
@@ -123,14 +131,15 @@ class PartitionMaps:
         settings = (yield from self._engine._one_queue(queue)).settings if noted.before else None
         for partition in range(1, noted.places):
             values = _share(noted, partition)
-            if settings is not None and partition >= noted.before:  # new partitions get the settings of the queue
+            # Partitions that are new, or were outside of the map, get the settings of the queue.
+            if settings is not None and partition >= min(noted.before, noted.number):
                 values += write_settings(None, settings.lane_failure, settings.paused)
             yield from self.note_in(queue, partition, noted, values)
         return (yield from self.write(queue, noted))
 
     def write(self, queue: str, map: PartitionMap) -> Steps[PartitionMap]:
         """Write the map of a queue, unless there is a newer one. Return the map that the queue has then."""
-        stored = yield from self._stored(queue, 1, map)
+        stored = yield from self._stored(queue, 1, write_map(map))
         self._known[queue] = stored, time.monotonic() + KNOWN_S
         return stored
 
@@ -141,9 +150,9 @@ class PartitionMaps:
         args: tuple[Arg, ...] = (map.version, map.number, map.before, partition, map.max_length, *settings)
         return read_noted(as_text((yield from self._engine._ask("note_map", place_of(queue, partition), *args))))
 
-    def _stored(self, queue: str, wanted: int, known: PartitionMap, keep_ms: str = "") -> Steps[PartitionMap]:
+    def _stored(self, queue: str, wanted: int, noted: str = "", keep_ms: str = "") -> Steps[PartitionMap]:
         engine = self._engine
-        args = (as_bytes(queue), str(wanted), write_map(known) if known.version else "", keep_ms)
+        args = (as_bytes(queue), str(wanted), noted, keep_ms)
         stored: bytes = yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)
         return read_map(as_text(stored))
 

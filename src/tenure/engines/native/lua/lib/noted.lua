@@ -1,10 +1,16 @@
 -- lib noted: the map of the queue's partitions, as this partition has noted it: `settings.map` is
--- `<version>:<number>:<number before, or 0>:<this partition>:<maximum length of the queue>`. A queue whose number was never changed
--- has none.
--- Defines: outdated. Redis: reads.
+-- `<version>:<number>:<number before, or 0>:<this partition>:<maximum length of the queue>`. Empty: a queue
+-- without partitions, or a partition that no call has met yet.
+-- Defines: noted_version, outdated. Redis: reads.
 
--- The error for a caller that knows an older version than is noted here: it could put a job where its lane is not any more.
-local function outdated(version)
+local function noted_version()
   local noted = call('HGET', key('settings'), 'map')
-  if noted and tonumber(string.match(noted, '^%d+')) > version then return redis.error_reply('LHMAP ' .. noted) end
+  return noted and tonumber(string.match(noted, '^%d+')) or 0, noted
+end
+
+-- The error for a caller that knows another version than is noted here. By an older one it could put a job where its lane is not any
+-- more. A newer one is not that of this Redis, which was restored or emptied, or this partition has lost its note.
+local function outdated(version)
+  local found, noted = noted_version()
+  if found ~= version then return redis.error_reply('LHMAP ' .. (noted or '')) end
 end
