@@ -49,7 +49,13 @@ def transfer(app: Tenure, to_url: str, queue: str | None, to: str | None, way: W
         raise lacking(app, "tenure migrate --to-url", [one for one in ENTRIES if one.transfer is not None])
     settings = app.settings
     patience = limits.START_PATIENCE_MS / limits.SECOND
-    target = Tenure(url=to_url, namespace=settings.namespace, protocol=settings.protocol, patience=patience)
+    target = Tenure(
+        url=to_url,
+        namespace=settings.namespace,
+        protocol=settings.protocol,
+        patience=patience,
+        durable=settings.durable,
+    )
     with ExitStack() as stack:
         here, there = (stack.enter_context(closing(Connections(one.settings))) for one in (app, target))
         queues = [names.queue_name(queue)] if queue is not None else here.run(app.engine.queues())

@@ -72,7 +72,8 @@ class FileStore:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-        _synchronize(path.parent)
+        for folder in (path.parent, self._directory):  # the second may have the first one since now
+            _synchronize(folder)
 
     def get(self, key: str) -> bytes:
         """Read a payload. Raises `KeyError` if there is none, and `OSError`."""

@@ -149,14 +149,16 @@ class Transfer:
         return True
 
     def _import(self, rows: Rows) -> list[str]:
-        target = self._target
-        steps = target.transfer.import_rows(target.queue, rows)
+        # If too few replicas have it, the source keeps the page. The next run sends it again, and waits again.
+        return self._copied(self._target.transfer.import_rows(self._target.queue, rows), rows.ids)
+
+    def _copied(self, steps: Steps[T], ids: tuple[str, ...]) -> T:
+        """Make a copy at the destination before the source forgets its own. Raises `NotDurable`."""
         if not self._replicas:
-            return target.run(steps)
-        durable = target.run(durably(steps, self._replicas))
+            return self._target.run(steps)
+        durable = self._target.run(durably(steps, self._replicas))
         if durable.replicas < self._replicas:
-            # The source keeps the page. The next run sends it again, and waits again.
-            raise NotDurable(rows.ids, durable.replicas, self._replicas, durable.trouble)
+            raise NotDurable(ids, durable.replicas, self._replicas, durable.trouble)
         return durable.answer
 
     def _close_lanes(self) -> None:
@@ -230,7 +232,7 @@ class Transfer:
         spec, state = structs.replace(current.spec, queue=target.queue), current.state
         stays_paused = state.reason != MOVES
         times = (0, 0) if stays_paused else (state.planned_ms, state.fire_ms)
-        is_new = target.run(target.engine.put_schedule(spec, current.digest, "", *times))
+        is_new = self._copied(target.engine.put_schedule(spec, current.digest, "", *times), (stored.name,))
         _, there = target.run(target.engine.schedule(target.queue, stored.name))
         if there is None or there.digest != current.digest:
             self.done.kept_schedules.append(stored.name)

@@ -64,7 +64,7 @@ class Invoke(Struct, frozen=True):
     """Run a script: EVALSHA, and then EVAL once if Redis does not know the script.
 
     `replicas`: then wait, for a bounded time, until this many replicas have every write so far (WAIT on the same
-    connection); the reply is a `Durable`. Only `durably` sets it, never an engine.
+    connection); the reply is a `Durable`. Only `durably` sets it.
 
     `lead`: a blocking command that goes before it, in one write. Its reply is not used. Only `waiting.led_by` sets it.
 
@@ -135,20 +135,22 @@ def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
         outcome.answer, outcome.replicas
 
     A repeated call (same nonce) waits again, so a remembered answer is never returned before its write is acknowledged.
+    A part of the operation may run durably itself: it gets the number of replicas, which does not count here.
     """
     fewest, trouble = replicas, ""
     try:
         call = next(steps)
         while True:
+            own = call if isinstance(call, Invoke) and not call.replicas else None
             try:
-                reply = yield replace(call, replicas=replicas) if isinstance(call, Invoke) else call
+                reply = yield call if own is None else replace(own, replicas=replicas)
             except Exception as error:
                 call = steps.throw(error)
                 continue
-            if isinstance(reply, Durable):
+            if own is not None and isinstance(reply, Durable):
                 fewest, trouble = min(fewest, reply.replicas), trouble or reply.trouble
                 reply = reply.answer
-            elif isinstance(call, Invoke):
+            elif own is not None:
                 fewest, trouble = 0, "the driver does not wait for replicas"
             call = steps.send(reply)
     except StopIteration as stop:

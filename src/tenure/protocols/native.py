@@ -42,7 +42,12 @@ class Native:
         return NATIVE
 
     def engine(self, settings: Settings) -> FullEngine:
-        return _kind(is_cluster(settings.url))(self.namespace or settings.namespace, self.config)
+        namespace = self.namespace or settings.namespace
+        if not is_cluster(settings.url):
+            return _kind(False)(namespace, self.config)
+        from tenure.engines.native.cluster import NativeClusterEngine
+
+        return NativeClusterEngine(namespace, self.config, settings.durable)
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.

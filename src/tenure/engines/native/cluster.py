@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_away
+from tenure.core.errors import InvalidArgument, NotDurable, TenureError, UnsupportedFeature, is_away
 from tenure.core.job import Enqueued, Lease, NewJob
 from tenure.core.outcome import Outcome, Retried
 from tenure.core.rates import LimitPage
 from tenure.core.schedule import Overlap, Ticked
-from tenure.core.steps import Arg, Command, Invoke, Steps
+from tenure.core.steps import Arg, Command, Invoke, Steps, T, durably
 from tenure.core.waiting import Wake
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.native.config import NativeConfig
@@ -27,11 +27,13 @@ class NativeClusterEngine(NativeEngine):
     """The native engine for the URL of a cluster: a limit belongs to one queue, as its keys are in the queue's slot.
 
     A limit that is used by a second queue is refused. The hash `homes` of the namespace notes which queue has a limit,
-    from its first use on; each process adds a note when it first uses one. See docs/decisions/0025.
+    from its first use on; each process adds a note when it first uses one. See docs/decisions/0025. `durable`: how many
+    replicas must have jobs that have moved to another node, before the node that they leave forgets them.
     """
 
-    def __init__(self, namespace: str = "tenure", config: NativeConfig | None = None) -> None:
+    def __init__(self, namespace: str = "tenure", config: NativeConfig | None = None, durable: int = 0) -> None:
         super().__init__(namespace, config)
+        self.durable = durable
         self._declared: dict[str, str] = {}
         """Start of names -> queue, by the code of this process."""
         self._homes: dict[str, str] = {}
@@ -67,7 +69,15 @@ class NativeClusterEngine(NativeEngine):
 
     def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
         yield from self.prepare(jobs)
-        return (yield from super().import_jobs(name, jobs))
+        return (yield from self._copied(super().import_jobs(name, jobs), tuple(job.id for job in jobs)))
+
+    def _copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
+        if not self.durable:
+            return (yield from steps)
+        done = yield from durably(steps, self.durable)
+        if done.replicas < self.durable:
+            raise NotDurable(ids, done.replicas, self.durable, done.trouble)
+        return done.answer
 
     def _tick(
         self, queue: str, name: str, seen: tuple[Arg, ...], overlap: Overlap, job: NewJob | None

@@ -7,7 +7,7 @@ from typing import Final
 from tenure.core import limits, names
 from tenure.core.job import State
 from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
-from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps
+from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
 from tenure.engines.kit.base import check_purge
 from tenure.engines.kit.config import PURGE_MOST
 from tenure.engines.kit.encoding import as_bytes, as_text, cancelled
@@ -27,6 +27,13 @@ _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2
 
 class NativeController(NativeInspector):
     """Acting half of the native engine."""
+
+    def _copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
+        """Run a write after which another node forgets these jobs. Raises `NotDurable` if too few replicas have it.
+
+        Nothing to wait for on one server: a replica that has the deletion has the copy before it.
+        """
+        return (yield from steps)
 
     def _retry(self, queue: str, id: str, payload: bytes | None, map_version: int) -> Steps[bool]:
         """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""

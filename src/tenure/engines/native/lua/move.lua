@@ -3,7 +3,7 @@
 -- KEYS[1] prefix
 -- ARGV move id
 -- move: its name. id: take only this job; '': continue where the last call stopped.
--- Returns: {name of the move, ms since it began, {row, partition that it belongs to}..., the last token of this partition, ms until the
+-- Returns: {name of the move, ms since it began, {row, partition that it belongs to, id}..., the last token of this partition, ms until the
 -- next call may find more or -1: nothing is left here that belongs elsewhere}
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. What a lane has is not taken while anything of
 -- the lane waits, runs or blocks here, what has a key while another job here has it, nor a job that waits in line. `mover` has where to
@@ -145,7 +145,10 @@ elseif homes.changes and not is_under_way and call('HGET', key('mover'), 'clean'
 end
 local kept, found = call('LRANGE', moving, 0, -1), {}
 local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
-for n = 2, #kept do found[#found + 1] = { kept[n], cmsgpack.unpack(kept[n])[8] or -1 } end
+for n = 2, #kept do
+  local row = cmsgpack.unpack(kept[n])
+  found[#found + 1] = { kept[n], row[8] or -1, row[2] }
+end
 local now = call('HMGET', key('mover'), 'rest', 'clean')
 local wait = now[2] == homes.version and -1 or math.max(0, tonumber(now[1] or 0) - time)
 return { header[1], time - header[3], found, call('HGET', key('meta'), 'token') or '0', wait }

@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.errors import InvalidArgument, ReplyError
+from tenure.core.errors import InvalidArgument, NotDurable, ReplyError
 from tenure.core.job import Repartition
 from tenure.core.logfmt import log_line
 from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of
@@ -200,13 +200,16 @@ class PartitionChanges:
     def _move_pages(self, queue: str, partition: int) -> Steps[int]:
         wait_ms = 0
         for _ in range(PAGES_MOST):
-            wait_ms = yield from self.move(queue, partition)
+            try:
+                wait_ms = yield from self.move(queue, partition)
+            except NotDurable:  # the page stays at its source; the next round sends it again, and waits again
+                return MOVER_MS
             if wait_ms:
                 break
         return wait_ms
 
     def finish_moves(self, queue: str) -> Steps[None]:
-        """End the moves that are under way."""
+        """End the moves that are under way. Raises `NotDurable`."""
         for partition in (yield from self._maps.of(queue)).sources:
             if (yield Command(("EXISTS", f"{self._engine.prefix(place_of(queue, partition))}:moving"))):
                 yield from self.move(queue, partition)
@@ -215,20 +218,31 @@ class PartitionChanges:
         """Move a page of what is in a partition and belongs to others, or what an earlier move has begun; or only one
         job. Return how long until the next page may find more; -1: nothing is left.
 
-        A process may die between any two calls: the next one continues.
+        A process may die between any two calls: the next one continues. Raises `NotDurable`.
         """
         engine, source = self._engine, place_of(queue, partition)
         nonce: Nonce = yield Draw()
         args: tuple[Arg, ...] = (f"{nonce.session}-{nonce.number}", as_bytes(only))
-        name, age_ms, rows, token, wait_ms = yield from engine._ask("move", source, *args)
+        # A source that came back without this step would have the jobs a second time.
+        moving = engine._copied(engine._ask("move", source, *args), (only or queue,))
+        name, age_ms, rows, token, wait_ms = yield from moving
         if rows and age_ms < RESUME_MS:  # else it is no longer known whether they have arrived
             arrived = bytearray(b"0" * len(rows))
-            for home in sorted({home for _, home in rows}):
-                there = [n for n, (_, other) in enumerate(rows) if other == home]
+            lacking: NotDurable | None = None
+            for home in sorted({home for _, home, _ in rows}):
+                there = [n for n, (_, other, _) in enumerate(rows) if other == home]
                 args = (f"move-{as_text(name)}", 1, token, *(rows[n][0] for n in there))
-                answer = yield from self._arrive(place_of(queue, home), args)
+                arriving = self._arrive(place_of(queue, home), args)
+                try:
+                    names = tuple(as_text(rows[n][2]) for n in there)
+                    answer = yield from (arriving if lacking else self._engine._copied(arriving, names))
+                except NotDurable as error:
+                    lacking = error  # the jobs have arrived, and are found there
+                    continue
                 for n, letter in zip(there, answer, strict=False):
                     arrived[n] = letter
+            if lacking is not None:
+                raise lacking
             yield from engine._ask("end_export", source, name, bytes(arrived))
         return int(wait_ms)
 
@@ -255,6 +269,10 @@ class PartitionChanges:
                 view = yield from engine._one_queue(place_of(queue, partition))
                 totals: list[Arg] = [arg for pair in view.totals.items() for arg in pair]
                 name = f"dropped-{map.version}-{partition}"
-                yield Invoke(IMPORTS["add_totals"], engine._keys(queue), (name, 1, *totals))
+                yield from engine._copied(_add_totals(engine._keys(queue), (name, 1, *totals)), (queue,))
             yield from self._maps.note_in(queue, partition, over)
         yield from self._maps.write(queue, over)
+
+
+def _add_totals(keys: tuple[str, ...], args: tuple[Arg, ...]) -> Steps[None]:
+    yield Invoke(IMPORTS["add_totals"], keys, args)

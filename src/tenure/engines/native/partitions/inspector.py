@@ -10,7 +10,15 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from tenure.core import limits, names
-from tenure.core.errors import InvalidArgument, ReplyError, Unreachable, UnsupportedFeature, invalid, is_silent
+from tenure.core.errors import (
+    InvalidArgument,
+    NotDurable,
+    ReplyError,
+    Unreachable,
+    UnsupportedFeature,
+    invalid,
+    is_silent,
+)
 from tenure.core.job import JobView, NewJob, Page, QueueView, Repartition, State
 from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
 from tenure.core.schedule import ScheduleSpec, Tick, Ticked
@@ -74,6 +82,7 @@ class PartitionedInspector(Controlled):
         self, queue: str, id: str, ask: Callable[[str], Steps[T]], nothing: T, *, refuses_old_maps: bool = False
     ) -> Steps[T]:
         """The first answer about a job that is not `nothing`. `refuses_old_maps`: the script that is asked does."""
+        lacking: NotDurable | None = None
         for _ in range(2):
             for place in (yield from self._where(queue, id)):
                 answer = yield from ask(place)
@@ -84,9 +93,14 @@ class PartitionedInspector(Controlled):
             # It may be in a partition that this process does not know, or on its way to one.
             known = yield from self.maps.of(queue)
             newest = known if refuses_old_maps and not known.version else (yield from self.maps.ask(queue))
-            yield from self.changes.finish_moves(queue)
+            try:
+                yield from self.changes.finish_moves(queue)
+            except NotDurable as error:
+                lacking = error
             if newest == known and not newest.before:
                 break
+        if lacking is not None:  # it may be one of those that cannot arrive yet
+            raise lacking
         return nothing
 
     # -------------------------------------------------------------------------------------------------------- looking
