@@ -12,6 +12,7 @@ from tenure.core.backoff import Backoff
 from tenure.core.clock import lease_clock
 from tenure.core.engine import CancelAsked, Timing
 from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
+from tenure.core.rates import LimitRule
 from tenure.core.shape import Shape
 from tenure.core.signals import Fail
 from tenure.runtime import ExitStatus, current_job
@@ -102,11 +103,15 @@ async def test_to_return_when_asked_to_end_is_to_be_cancelled():
     assert rig.engine.outcomes("p") == [Cancelled("no more")]
 
 
-async def test_without_beats_for_a_lease_it_is_stopped_and_handed_back_and_others_go_on():
+ALONE = {"persistent": PERSISTENT, "lane": Shape(lane="a"), "limit": Shape(limits=(LimitRule("one", concurrency=1),))}
+
+
+@pytest.mark.parametrize("shape", ALONE.values(), ids=ALONE)
+async def test_without_beats_for_a_lease_it_is_stopped_and_handed_back_and_others_go_on(shape):
     gate = Gate()
     async with Rig(gated(gate), engine=fast()) as rig:
         rig.engine.add("plain")
-        rig.engine.add("p", shape=PERSISTENT)
+        rig.engine.add("p", shape=shape)
         assert {await gate.begun.get(), await gate.begun.get()} == {"plain", "p"}
         began = time.monotonic()
         rig.keeper.good_at, rig.keeper.mute = lease_clock(), True
@@ -145,7 +150,8 @@ async def test_with_beats_it_goes_on():
         assert not gate.cancelled
 
 
-async def test_a_sync_one_is_handed_back_when_it_has_ended_and_not_before():
+@pytest.mark.parametrize("shape", ALONE.values(), ids=ALONE)
+async def test_a_sync_one_is_handed_back_when_it_has_ended_and_not_before(shape):
     begun, seen, release = threading.Event(), threading.Event(), threading.Event()
 
     def handler() -> None:
@@ -159,7 +165,7 @@ async def test_a_sync_one_is_handed_back_when_it_has_ended_and_not_before():
         raise ValueError("stopped")
 
     async with Rig(handler, engine=fast()) as rig:
-        rig.engine.add("p", shape=PERSISTENT)
+        rig.engine.add("p", shape=shape)
         await asyncio.to_thread(begun.wait)
         rig.keeper.good_at, rig.keeper.mute = 0.0, True
         await asyncio.to_thread(seen.wait)

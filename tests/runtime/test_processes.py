@@ -272,6 +272,16 @@ async def test_a_lost_job_is_killed_and_nothing_is_said_of_it(launch, said):
     assert here.engine.refused == []
 
 
+async def test_without_heartbeats_for_a_lease_a_job_of_a_lane_is_killed_and_released(launch, said):
+    async with rig(launch, concurrency=1) as here:
+        here.engine.add("a", task="hang", shape=Shape(lane="a"))
+        (pid,) = await said.wait("hang")
+        here.keeper.good_at, here.keeper.mute = 0.0, True
+        await here.settled(1)
+        assert not alive(pid)
+        assert here.engine.outcomes("a") == [Released()]
+
+
 async def test_a_copy_that_a_handler_forks_does_not_answer(launch):
     async with rig(launch, concurrency=1) as here:
         for number in range(3):

@@ -71,14 +71,15 @@ class Canceller:
         self._stop(run, why, self._env.clock())
 
     def silence(self, now: float) -> None:
-        """Stop persistent jobs of queues without a good heartbeat for a lease's length: other workers may soon take
-        them over. Each is released after its handler has ended, so that no other worker runs it beside this one."""
+        """Stop jobs that must not run beside another, of queues without a good heartbeat for a lease's length: other
+        workers may soon run them, or the next of their lanes and limits. Each is released after its handler has ended.
+        """
         for run in list(self._inflight.running):
-            first = run.members[0]
-            is_stopped = run.stop is not None and run.stop >= Stop.SILENCE
-            if run.persistent and not is_stopped and not self._context.intake.kept.is_fresh(first):
-                _log(first, "lease_lost", noticed_by="heartbeat", certain=False)
-                self._stop(run, Stop.SILENCE, now)
+            first = next((held for held in run.members if held.must_be_alone), None)
+            if first is None or run.stop not in (None, Stop.CANCEL) or self._context.intake.kept.is_fresh(first):
+                continue
+            _log(first, "lease_lost", noticed_by="heartbeat", certain=False)
+            self._stop(run, Stop.SILENCE, now)
 
     def end_persistent(self) -> None:
         """At a stop: persistent jobs never end by themselves. A sync handler has the grace period to see that its job

@@ -141,7 +141,7 @@ class Caller:
         if run.is_late(self._clock()):
             return outcomes.outcome_of_timeout(held, self._random)
         if run.stop is not None and held.cancelled is None:
-            if held.persistent:
+            if held.persistent or run.stop is Stop.SILENCE:
                 return Released()
             if on_loop:
                 return None  # released with the rest when the worker leaves; a thread raised this by itself

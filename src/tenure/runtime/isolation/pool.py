@@ -294,7 +294,9 @@ class ProcessPool:
         match run.stop:
             case Stop.TIMEOUT:
                 return outcomes.outcome_of_timeout(run, self._services.random)
-            case Stop.SILENCE | Stop.SHUTDOWN | Stop.LOST:
+            case Stop.SILENCE:
+                return Released()
+            case Stop.SHUTDOWN | Stop.LOST:
                 # The worker releases the others together when it stops, so that they keep their order.
                 return Released() if run.persistent else None
             case _:

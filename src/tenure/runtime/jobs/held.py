@@ -36,7 +36,7 @@ class Stop(IntEnum):
     """By a cancel request. What the handler returns still counts."""
     TIMEOUT = 2
     SILENCE = 3
-    """No heartbeat went through for a lease's length: other workers may soon take its persistent job over."""
+    """No heartbeat went through for a lease's length: other workers may soon run what must not run beside it."""
     SHUTDOWN = 4
     LOST = 5
 
