@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from tenure.core import limits
 from tenure.core.errors import RedisError, is_away
 from tenure.core.job import Lease, Leased, Refused, together
-from tenure.core.outcome import Broken, Outcome, Released, Unroutable
+from tenure.core.outcome import Broken, Outcome, Unroutable
 from tenure.core.steps import Steps, WaitLost
 from tenure.core.waiting import Lead, SeparateWait, Wait
 from tenure.runtime.context import WorkerContext
@@ -234,10 +234,9 @@ class Claimer:
 
     def _release(self, leases: tuple[Lease, ...]) -> None:
         """Release leases that do not start here."""
-        for lease in leases:
-            held = self._inflight.add(lease, UNROUTABLE, self._env.clock(), to_run=False)
-            if held is not None:
-                self._settler.put(held, Released())
+        now = self._env.clock()
+        added = (self._inflight.add(lease, UNROUTABLE, now, to_run=False) for lease in leases)
+        self._settler.release([held for held in added if held is not None])
 
     def _accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
         """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when

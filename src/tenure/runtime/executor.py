@@ -70,7 +70,14 @@ class Executor:
             self._batch_timer = self._services.loop.call_later(after_s, self.dispatch)
 
     def release_doubtful(self) -> None:
-        """Release leases that have not started and that another worker may hold by now: their heartbeats were late."""
+        """Release leases that have not started and that another worker may hold by now: their heartbeats were late.
+
+        While a claim is under way, leave that to the fetcher. The claim may bring later jobs, which would start before
+        these, or come in front of them when they are released as well.
+        """
+        if self._intake.claiming_since is not None:
+            self._intake.disturb()
+            return
         if doubtful := self._inflight.take_pending(lambda held: not self._kept.may_start(held)):
             log_event("jobs_released", released=len(doubtful), reason="no heartbeat")
             self._settler.release(doubtful)

@@ -70,6 +70,7 @@ class Fetcher:
         if self._intake.calm():
             if paused := self._intake.take_paused():
                 self._settler.release(self._inflight.take_pending(lambda held: held.lease.record.queue in paused))
+            self._executor.release_doubtful()
             self._executor.dispatch()
         if self._intake.is_quiet:
             self._settler.release(self._inflight.take_pending(lambda _: True))
@@ -83,6 +84,9 @@ class Fetcher:
                 return False
             self._inflight.room.clear()
             await self._intake.rest(self._inflight.room.wait())
+        elif self._settler.is_releasing:
+            self._inflight.changed.clear()
+            await self._intake.rest(self._inflight.changed.wait())
         elif self._lead is None and not self._suspects.may_claim():  # a claim that waits asks after its wait
             await self._stand_by(RESERVED_LOOK_MS)
         else:

@@ -12,12 +12,11 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.engine import HeartbeatReply
 from tenure.core.job import Lease, LeaseRef
-from tenure.core.outcome import Released
 from tenure.runtime.canceller import Canceller
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.executor import Executor
 from tenure.runtime.handlers.routes import UNROUTABLE
-from tenure.runtime.jobs.held import PENDING
+from tenure.runtime.jobs.held import PENDING, Held
 from tenure.runtime.log import brief, log_event
 from tenure.runtime.loops import FailureRate, redis_pauses
 from tenure.runtime.ports import Keeper, KeeperGone, ParentGone
@@ -204,6 +203,7 @@ class Heartbeat:
         now = self._env.clock()
         before = now - 3 * limits.KEEPER_TEND_MS / limits.SECOND
         seen = {ref: times for ref, times in self._orphaned.items() if times[1] > before}
+        orphans: list[Held] = []
         for lease in reported:
             ref = lease.ref
             if self._inflight.knows(ref):
@@ -213,6 +213,8 @@ class Heartbeat:
             if first is None or (claiming is not None and claiming <= first):
                 seen[ref] = (now if first is None else first, now)
             elif (held := self._inflight.add(lease, UNROUTABLE, now, to_run=False)) is not None:
-                self._settler.put(held, Released())
+                orphans.append(held)
                 log_event("jobs_released", queue=ref.queue, id=ref.id, token=ref.token, reason="lost reply")
+        if orphans:
+            self._settler.release(orphans)
         self._orphaned = seen

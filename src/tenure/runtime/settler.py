@@ -39,6 +39,13 @@ class Outbox:
         self._told = Once()
         self.due_at = 0.0
         """The time of the next attempt, if Redis refused the last one, else 0."""
+        self.releases = 0
+        """How many of them release a job, also in the call under way."""
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        if type(item[1]) is Released:
+            self.releases += 1
 
     def refused(self, error: RedisError, now: float) -> None:
         text = brief(error)
@@ -108,7 +115,7 @@ class Settler:
                 self._groups.setdefault((lease.record.queue, lease.group), []).append(item)
                 self._settle_group(held)
             else:
-                self._outbox(lease.record.queue).items.append(item)
+                self._outbox(lease.record.queue).add(item)
 
     def release(self, held: list[Held]) -> None:
         """Return leases that have not started, to the front of their queue and in their order.
@@ -127,12 +134,20 @@ class Settler:
         """Settle the group of a lease, if all its members have outcomes."""
         queue, group = held.lease.record.queue, held.lease.group
         if not self._inflight.awaits_others(held.lease) and (items := self._groups.pop((queue, group), [])):
-            self._outbox(queue).items.extend(items)
+            outbox = self._outbox(queue)
+            for item in items:
+                outbox.add(item)
 
     def is_refused(self, queue: str) -> bool:
         """Whether Redis refuses outcomes of this queue."""
         outbox = self._outboxes.get(queue)
         return outbox is not None and outbox.due_at > 0
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether Redis has not answered a release yet: a claim could overtake it, and bring later jobs of the queue.
+        Without queues that Redis refuses, of which nothing is claimed."""
+        return any(outbox.releases and not outbox.due_at for outbox in self._outboxes.values())
 
     @property
     def refused(self) -> int:
@@ -186,7 +201,10 @@ class Settler:
                 raise
             outbox.refused(error, self._env.clock())
             self._inflight.room.set()  # the fetcher may be waiting because the table was full
+            self._inflight.changed.set()  # or for a release of this queue
             return
+        if outbox.releases:
+            outbox.releases -= sum(type(outcome) is Released for _, outcome in batch)
         self._end(batch, answers)
         if outbox.due_at:
             outbox.accepted()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -85,12 +84,6 @@ class Gathering:
         for held in group.held:
             del self.group_of[held]
         return Batch(group.held[0].spec, group.held, group.held[0].persistent)  # a persistent job is alone
-
-    def take_where(self, wanted: Callable[[Held], bool]) -> list[Held]:
-        taken = [held for held in self.group_of if wanted(held)]
-        for held in taken:
-            self.remove(held)
-        return taken
 
     def ripe_at(self, held: Held) -> float:
         return self.group_of[held].ripe_at

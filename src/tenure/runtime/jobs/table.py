@@ -203,14 +203,20 @@ class Inflight:
             self.room.set()
 
     def take_pending(self, wanted: Callable[[Held], bool]) -> list[Held]:
-        """Remove the pending leases for which `wanted` is true, in the order of their claims."""
-        taken = [held for held in self.pending if wanted(held)]
+        """Remove the pending leases for which `wanted` is true and the later ones of their queues, in the order of
+        their claims. A later one that stayed would start before an earlier one."""
+        queues: set[str] = set()
+        taken: list[Held] = []
+        for held in sorted((*self.pending, *self.gathering.group_of), key=lambda held: held.number):
+            queue = held.lease.record.queue
+            if queue in queues or wanted(held):
+                queues.add(queue)
+                taken.append(held)
         if taken:
             out = set(taken)
             self.pending = deque(held for held in self.pending if held not in out)
-        if self.gathering.group_of:
-            taken = sorted(taken + self.gathering.take_where(wanted), key=lambda held: held.number)
-        if taken:
+            for held in out.intersection(self.gathering.group_of):
+                self.gathering.remove(held)
             self.room.set()
         return taken
 
