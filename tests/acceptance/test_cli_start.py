@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -52,6 +55,24 @@ def test_a_worker_waits_for_a_redis_that_is_silent(tenure, private_server, add):
         private_server.resume()
     assert job.result(timeout=120) == 3
     run.signal(signal.SIGTERM).end()
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_worker_needs_no_open_streams(private_server, add, tmp_path, closed):
+    job = add.enqueue(1, 2)
+    command = f"{sys.executable} -m tenure worker jobs:app --burst {closed}"
+    environment = {**os.environ, "TENURE_URL": private_server.url}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+    assert (done.returncode, job.result(timeout=0)) == (0, 3)
+
+
+def test_a_worker_needs_no_locale_with_utf_8(private_server, add, tmp_path):
+    job = add.enqueue(1, 2)
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = {**os.environ, "TENURE_URL": private_server.url, **locale}
+    command = [sys.executable, "-m", "tenure", "worker", "jobs:app", "--burst"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+    assert (done.returncode, job.result(timeout=0)) == (0, 3)
 
 
 @pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "supervised"])

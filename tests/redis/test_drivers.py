@@ -234,6 +234,14 @@ def test_a_user_without_the_right_is_denied(private_server: RedisServer, drive: 
         one.run(command("SET", "k", "v"))
 
 
+def test_a_user_who_may_not_name_the_connection_can_work(private_server: RedisServer, drive: MakeDrive) -> None:
+    private_server.command("ACL", "SETUSER", "nameless", "on", ">pw", "~*", "&*", "+@all", "-client")
+    one = drive(private_server.url.replace("unix://", "unix://nameless:pw@"))
+    assert one.run(command("SET", "k", "v")) == b"OK"
+    named = drive(private_server.url)
+    assert b"name=tenure " in named.run(command("CLIENT", "LIST"))
+
+
 @pytest.mark.parametrize("inside_script", [False, True])
 def test_full_memory_is_a_full_queue(private_server: RedisServer, drive: MakeDrive, inside_script: bool) -> None:
     private_server.command("CONFIG", "SET", "maxmemory", "1")

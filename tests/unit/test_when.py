@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import zoneinfo
 from datetime import UTC, datetime
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -30,6 +32,20 @@ def due(expression: str, tz: str, day: str, hours: int = 24) -> list[str]:
         assert offset is not None
         found.append(f"{at:%H:%M} {int(offset.total_seconds()) // 60:+d}")
     return found
+
+
+def test_utc_needs_no_files_of_time_zones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    zoneinfo.reset_tzpath([])
+    ZoneInfo.clear_cache()
+    try:
+        with pytest.raises(InvalidArgument, match="install the zones"):
+            Cron("0 9 * * *", tz="Europe/Berlin")
+        at = datetime(2026, 6, 1, 9, tzinfo=UTC)
+        assert next(Cron("0 9 * * *").after(to_ms(at) - 1)) == to_ms(at)
+        assert next(Cron("*/5 * * * *").after(to_ms(at) - 1)) == to_ms(at)
+    finally:
+        zoneinfo.reset_tzpath()
 
 
 @pytest.mark.parametrize(
@@ -110,10 +126,20 @@ def test_aliases() -> None:
     assert Cron("@DAILY ").explain() == "At 00:00 every day (UTC)"
 
 
+@pytest.mark.parametrize(
+    ("weekdays", "days"),
+    [("mon-sun", "18 19 20 21 22 23 24"), ("SAT-SUN", "23 24"), ("sun-sun", "24"), ("mon,fri-sun", "18 22 23 24")],
+)
+def test_a_range_of_weekdays_may_end_on_sunday(weekdays: str, days: str) -> None:
+    monday = to_ms(datetime(2026, 5, 18, tzinfo=UTC))
+    week = [from_ms(ms) for ms in islice(Cron(f"0 0 * * {weekdays}").after(monday - 1), 7)]
+    assert " ".join(f"{at:%d}" for at in week if at < from_ms(monday + 7 * limits.DAY)) == days
+
+
 BAD = [
     *("", "* * * *", "* * * * * * *", "60 * * * *", "a b c d e", "@never", "0 0 31 2 *", "0 0 */29 2 mon#5"),
     *("*/0 * * * *", "٣ * * * *", "0 0 * * 1L2", "1-0 * * * *", "0 0 0 * *", "x" * (MAX_EXPRESSION + 1)),
-    *(",".join("1" * MAX_EXPRESSION) + " * * * *", 7, None),
+    *(",".join("1" * MAX_EXPRESSION) + " * * * *", 7, None, "*/61 * * * *", "0 1-5/25 * * *", "0 0 * * */8"),
 ]
 
 

@@ -58,8 +58,7 @@ def run(commands: click.Command, args: list[str]) -> int:
 
     Raises any error that is not of Tenure, click or the user's app: it is a bug.
     """
-    if sys.stdout is None:  # the caller has closed it (`>&-`)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
+    _open_closed_streams()
     try:
         status = commands.main(args or ["--help"], prog_name="tenure", standalone_mode=False)
         sys.stdout.flush()
@@ -80,6 +79,16 @@ def run(commands: click.Command, args: list[str]) -> int:
             tell(f"The output could not be written: {error.strerror}.")
         return Exit.FAILED
     return status if isinstance(status, int) else Exit.OK
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null for each stream that the caller has closed (`<&-`). Otherwise a connection gets its number, and a
+    job's child that prints writes into it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest free number, that of the stream
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, mode))  # noqa: SIM115 - open until the process ends
 
 
 def tell(message: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
@@ -33,6 +34,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(2024, 1, 1)
 """Expressions are tried from here on. The calendar repeats after 28 years, and cronsim searches 50."""
 _FIELDS: Final = "five fields (minute, hour, day, month, weekday) or six (second first), or one of "
+_SIZES: Final = {"weekday": 7, "month": 12, "day": 31, "hour": 24, "minute": 60, "second": 60}
+"""The fields from the last one on, and how many values each has: a longer step would not be one."""
 _KEPT: Final = 1_024
 """Expressions that stay checked."""
 
@@ -173,10 +176,16 @@ def _text(expression: object) -> str:
 @lru_cache(maxsize=_KEPT)
 def _parsed(expression: str) -> str:
     """Return the fields of an expression or an alias. Raises `InvalidArgument`."""
-    text = ALIASES.get(expression.strip().lower(), expression)
+    fields = ALIASES.get(expression.strip().lower(), expression).split()
     rule = f"{_FIELDS}{', '.join(ALIASES)}"
-    if len(text.split()) not in (5, 6):
+    if len(fields) not in (5, 6):
         raise invalid("Cron: expression", rule, names.shown(expression))
+    for field, (unit, size) in zip(reversed(fields), _SIZES.items(), strict=False):
+        if any(int(step) > size for step in re.findall(r"/([0-9]+)", field)):
+            raise invalid("Cron: expression", f"at most /{size} in its {unit}s", names.shown(expression))
+    # As the last day of a range (`mon-sun`), Sunday is 7.
+    fields[-1] = re.sub("(?<!sun)-sun", "-7", fields[-1], flags=re.IGNORECASE)
+    text = " ".join(fields)
     try:
         due = next(CronSim(text, _FIRST), None)
     except CronSimError as error:
@@ -188,7 +197,9 @@ def _parsed(expression: str) -> str:
     return text
 
 
-def _zone(tz: object) -> ZoneInfo:
+def _zone(tz: object) -> tzinfo:
+    if tz == "UTC":
+        return UTC  # also on a machine without the files of time zones
     rule = "the name of a time zone that this machine knows, such as Europe/Berlin"
     if not isinstance(tz, str):
         raise invalid("Cron: tz", rule, type(tz).__name__)
@@ -199,7 +210,7 @@ def _zone(tz: object) -> ZoneInfo:
         raise invalid("Cron: tz", rule, names.shown(tz), advice) from None
 
 
-def _named(expression: str, zone: ZoneInfo, ms: int) -> Iterator[int]:
+def _named(expression: str, zone: tzinfo, ms: int) -> Iterator[int]:
     """The times that an expression names, each once: in the order of the wall clock, which is read as one that never
     changes."""
     local = from_ms(ms).astimezone(zone).replace(tzinfo=None)
@@ -212,7 +223,7 @@ def _named(expression: str, zone: ZoneInfo, ms: int) -> Iterator[int]:
             yield at
 
 
-def _instant(wall: datetime, zone: ZoneInfo) -> int:
+def _instant(wall: datetime, zone: tzinfo) -> int:
     """When the clock shows this time first; if it never does, when it is set ahead past it."""
     at = wall.replace(tzinfo=zone).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None) == wall:
@@ -220,7 +231,7 @@ def _instant(wall: datetime, zone: ZoneInfo) -> int:
     return to_ms(_change(zone, wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at))
 
 
-def _shown(expression: str, zone: ZoneInfo, ms: int) -> Iterator[int]:
+def _shown(expression: str, zone: tzinfo, ms: int) -> Iterator[int]:
     """Whenever the wall clock shows a time that fits. Between two changes of the clock, both differ by a constant."""
     at = from_ms(ms).replace(microsecond=0)
     offset = _offset(zone, at)
@@ -240,11 +251,11 @@ def _shown(expression: str, zone: ZoneInfo, ms: int) -> Iterator[int]:
         at, offset = changed - timedelta(seconds=1), _offset(zone, changed)
 
 
-def _offset(zone: ZoneInfo, at: datetime) -> timedelta:
+def _offset(zone: tzinfo, at: datetime) -> timedelta:
     return at.astimezone(zone).utcoffset() or timedelta()
 
 
-def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
+def _change(zone: tzinfo, before: datetime, after: datetime) -> datetime:
     """The second at which the clock is changed, between two times with different offsets."""
     old = _offset(zone, before)
     while (seconds := (after - before) // timedelta(seconds=1)) > 1:

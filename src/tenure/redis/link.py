@@ -30,7 +30,6 @@ from tenure.redis.url import Target, Tls
 
 T = TypeVar("T")
 
-CLIENT_NAME: Final = "tenure"
 CLOSED: Final = "the other end closed the connection"
 _PIECE: Final = 64 * 1024
 """The most bytes that are read from the socket at once."""
@@ -49,6 +48,9 @@ def pack(args: tuple[Arg, ...]) -> bytes:
 
 def _text(arg: Arg) -> str | bytes:
     return arg if isinstance(arg, (str, bytes)) else str(arg)
+
+
+_SET_NAME: Final = pack(("CLIENT", "SETNAME", "tenure"))
 
 
 class WholeErrors:
@@ -100,6 +102,11 @@ class Link(ABC):
         Raises `TimeoutError` if nothing arrives within `timeout_s`, or if the reply then pauses for `silence_s`.
         """
 
+    async def set_name(self, timeout_s: float) -> None:
+        """Name the connection for `CLIENT LIST`. A user or a proxy that may not do this works all the same."""
+        with replies.ignoring_refusal():
+            await self.ask(_SET_NAME, timeout_s, timeout_s)
+
     @abstractmethod
     async def close(self) -> None: ...
 
@@ -130,11 +137,13 @@ class BlockingLink(Link):
         connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
         try:
             connection.connect()
+            link = cls(connection)
+            await link.set_name(timeout_s)
         except BaseException as error:
             connection.disconnect()
             check_refusal(target, error)
             raise
-        return cls(connection)
+        return link
 
     async def ask(
         self,
@@ -205,7 +214,6 @@ def options_of(target: Target, timeout_s: float | None) -> dict[str, Any]:
         "username": target.username,
         "password": target.password,
         "protocol": 2,
-        "client_name": CLIENT_NAME,
         "decode_responses": False,
         "health_check_interval": 0,
         "retry_on_timeout": False,

@@ -103,11 +103,13 @@ class AsyncLink(Link, asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await connection.connect()
+                link = cls(connection)
+                await link.set_name(timeout_s)
         except BaseException as error:
             await connection.disconnect(nowait=True)
             check_refusal(target, error)
             raise
-        return cls(connection)
+        return link
 
     @property
     def is_open(self) -> bool:

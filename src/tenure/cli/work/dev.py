@@ -71,6 +71,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         ignore = folder / ".gitignore"
         if not ignore.exists():
-            ignore.write_text("# Made by tenure dev: the data of its Redis.\n*\n")
+            ignore.write_text("# Made by tenure dev: the data of its Redis.\n*\n", "utf-8")
     except OSError as error:
         raise UserError(f"The folder {FOLDER} for the embedded Redis cannot be made here: {error}.") from None

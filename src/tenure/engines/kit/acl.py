@@ -14,7 +14,8 @@ _WAIT_MS: Final = 10
 """How long the check waits for a reply to a blocking command. Redis 6.2 rounds 1 ms to no limit."""
 _KEYS_DENIED: Final = re.compile("one of the keys|access a key")
 _ALWAYS: Final = ("client|setname", "eval", "evalsha", "info", "ping", "select", "time", "wait")
-"""Commands of every client: connecting, scripts, `tenure check`, and waiting for replicas."""
+"""Commands of every client: connecting (CLIENT SETNAME only names the connections), scripts, `tenure check`, and
+waiting for replicas."""
 _ON_CLUSTERS: Final = ("CLUSTER SLOTS", "CLUSTER INFO", "CLIENT ID", "CLIENT UNBLOCK 1")
 """What the driver of a cluster needs, too."""
 _SCRIPT: Final = Script(

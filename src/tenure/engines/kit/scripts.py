@@ -39,7 +39,7 @@ def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()
 
     @cache  # most libraries are part of many operations
     def read(path: str) -> str:
-        return next(folder / path for folder in folders if (folder / path).is_file()).read_text()
+        return next(folder / path for folder in folders if (folder / path).is_file()).read_text("utf-8")
 
     @cache
     def known(path: str) -> bool:

@@ -99,7 +99,7 @@ def _prepare(folder: Path) -> None:
             )
         if not names:
             folder.chmod(0o700)
-            (folder / _MARK).write_text("The data of an embedded Redis, kept by Tenure.\n")
+            (folder / _MARK).write_text("The data of an embedded Redis, kept by Tenure.\n", "utf-8")
         if folder.stat().st_uid != os.geteuid():
             raise NotConfigured(f"{folder} belongs to another user. Choose another path for the embedded Redis.")
     except OSError as error:
@@ -109,7 +109,7 @@ def _prepare(folder: Path) -> None:
 def _join(folder: str, until: float) -> Embedded | None:
     """Return a hold on the server once it is ready. None: there is no starter, or it is just stopping."""
     try:
-        run = Path(folder, server.WHERE).read_text()
+        run = Path(folder, server.WHERE).read_text("utf-8")
         found = os.lstat(run)
     except OSError:
         return None

@@ -164,7 +164,7 @@ def say(text: str) -> None:
 def write(folder: str, name: str, text: str) -> None:
     """Write a small file atomically: readers see all of it or none."""
     new = os.path.join(folder, name + ".new")
-    with open(new, "w") as file:
+    with open(new, "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(new, os.path.join(folder, name))
 

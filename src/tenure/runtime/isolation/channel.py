@@ -8,7 +8,6 @@ started. A stopped process (SIGSTOP) notices nothing, so the system continues it
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import os
 import select
@@ -191,4 +190,7 @@ def _continue_at_parents_death() -> None:
     Not SIGKILL: it would end this process before it can kill those that it started.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
+        with contextlib.suppress(ImportError):  # a Python that was built without it
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
