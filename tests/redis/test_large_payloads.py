@@ -23,6 +23,7 @@ from tenure import (
     current_job,
 )
 from tenure.app.drain import Drained
+from tenure.core.job import NewJob
 
 LARGE = "x" * 5_000
 
@@ -188,6 +189,21 @@ def test_a_job_leased_by_hand_has_its_payload(redis_url, store):
             assert job is not None
             assert job.payload == (LARGE + "second").encode()
         assert keys(store) == []
+
+
+def test_a_record_that_names_the_payload_of_another_job_neither_reads_nor_deletes_it(redis_url, store):
+    """Another program has written it."""
+    with app_of(redis_url, store) as app:
+        got: list[str] = []
+        task, raw = app.task(name="task")(lambda text: got.append(text)), app.queue("raw")
+        task.using(id="owner", delay=60).enqueue(LARGE)
+        headers = {"tenure-payload": keys(store)[0]}
+        thief = NewJob("default", "thief", b"[[],{}]", "task", headers=headers)
+        app._client.run(app.engine.enqueue([thief, NewJob("raw", "thief", b"", headers=headers)]))
+        assert app.testing().drain(raises=False) == Drained(broken=1, unroutable=1)
+        assert "of another job" in app.inspect.job("default", "thief").error.message
+        assert not raw.lease()
+        assert (got, len(keys(store))) == ([], 1)
 
 
 def test_what_the_store_cannot_do_is_refused_before_anything_is_sent(redis_url, store):

@@ -24,7 +24,7 @@ from tenure.core.job import ErrorInfo, JobView, Lease, Leased
 from tenure.core.outcome import Broken, Released
 from tenure.core.shape import Conflict
 from tenure.core.steps import Steps, Work
-from tenure.core.stores import PAYLOAD_HEADER, PayloadStore, data_of, job_of, key_of, new_key
+from tenure.core.stores import PAYLOAD_HEADER, PayloadStore, data_of, is_own, job_of, key_of, new_key
 
 if TYPE_CHECKING:
     from tenure.core.engine import Engine, FullEngine
@@ -210,13 +210,15 @@ class LargePayloads:
     def remove_read(self, lease: Lease) -> Steps[None]:
         """Remove the payload of a job leased by hand that has completed. If that fails, `clean` does it later."""
         key = key_of(lease.record.headers)
-        if self.store is not None and key is not None and not lease.record.shape.persistent:
+        if key is None or self.store is None or lease.record.shape.persistent:
+            return
+        if is_own(key, lease.record.id):
             yield Work(partial(_deleted, self.store, key))
 
     def payload_of(self, view: JobView) -> Steps[bytes | None]:
         """Return the payload of a job that waits; None if the store has none."""
         key = key_of(view.headers)
-        if self.store is None or key is None:
+        if self.store is None or key is None or not is_own(key, view.id):
             return view.payload
         data, error = yield Work(partial(_found, self.store, key))
         if error is not None:
@@ -229,12 +231,16 @@ class LargePayloads:
         key = key_of(lease.record.headers)
         if key is None:
             return leased
-        data, error = (None, None) if self.store is None else (yield Work(partial(_found, self.store, key)))
+        is_mine = is_own(key, lease.record.id)
+        data, error = (None, None)
+        if self.store is not None and is_mine:
+            data, error = yield Work(partial(_found, self.store, key))
         if error is not None:
             yield from engine.settle([(lease, Released())])
             raise error
         if data is None:
             reason = "this app has no store: Tenure(large=...)" if self.store is None else f"the store has no {key}"
+            reason = reason if is_mine else "the record names that of another job"
             yield from engine.settle([(lease, Broken(ErrorInfo("PayloadMissing", f"The payload: {reason}.")))])
             return Leased(next_ms=0)
         read = structs.replace(lease, record=structs.replace(lease.record, payload=data))

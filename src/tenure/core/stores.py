@@ -63,6 +63,13 @@ def key_of(headers: Mapping[str, str] | None) -> str | None:
     return None if headers is None else headers.get(PAYLOAD_HEADER)
 
 
+def is_own(key: str, id: str) -> bool:
+    """Return whether a key was made for this job. One of another job, which another program has written into a record,
+    is neither read nor deleted. A move between queues keeps the id."""
+    found = job_of(key)
+    return found is not None and found[2] == id
+
+
 def visible(headers: Mapping[str, str] | None) -> dict[str, str]:
     """Return the headers that the producer has set."""
     return {name: text for name, text in (headers or {}).items() if name != PAYLOAD_HEADER}

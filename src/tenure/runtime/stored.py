@@ -7,7 +7,7 @@ import contextlib
 
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Broken
-from tenure.core.stores import PayloadStore, data_of, key_of
+from tenure.core.stores import PayloadStore, data_of, is_own, key_of
 from tenure.runtime.jobs.held import Batch, Held, Outcomes
 from tenure.runtime.jobs.outcomes import Random, outcome_of_error
 
@@ -35,6 +35,10 @@ class StoredPayloads:
             key = key_of(held.lease.record.headers)
             if key is None:
                 continue
+            if not is_own(key, held.lease.record.id):
+                text = "The record names the payload of another job."
+                failed.append((held, Broken(ErrorInfo("PayloadMissing", text))))
+                continue
             if self._store is None:
                 text = "The payload is in a store, and the app of this worker has none: Tenure(large=...)."
                 failed.append((held, Broken(ErrorInfo("NoPayloadStore", text))))
@@ -56,6 +60,8 @@ class StoredPayloads:
     def delete(self, held: Held) -> None:
         """Delete the payload of a completed job. If that fails, `tenure clean --payloads` does it later."""
         key = key_of(held.lease.record.headers)
-        if key is not None and self._store is not None and not held.persistent:
+        if key is None or self._store is None or held.persistent:
+            return
+        if is_own(key, held.lease.record.id):
             with contextlib.suppress(Exception):
                 self._store.delete(key)
