@@ -83,6 +83,20 @@ def protocols() -> str:
     for feature, name in NAMES.items():
         marks = ["yes" if feature in engine.features else "" for engine in engines]
         lines.append(f"| `{feature}` | {name} | " + " | ".join(marks) + " |")
+    lines += [
+        "",
+        "## Options",
+        "",
+        "A protocol is a value (`QueueFarm(delete_jobs=False)`) or text, for `TENURE_PROTOCOL` and `--protocol`. In "
+        "the text, options follow a question mark, with `&` between them: `queue-farm:mails?delete_jobs=false`. "
+        "Characters of names are escaped as in a URL (`%3F` is a question mark).",
+        "",
+        "| text | options |",
+        "|---|---|",
+    ]
+    for entry in ENTRIES:
+        options = ", ".join(f"`{option}`".replace("|", "` or `") for option in entry.words.options)
+        lines.append(f"| `{entry.words.syntax}` | {options} |")
     return "\n".join(lines) + "\n"
 
 

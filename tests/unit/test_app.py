@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Backoff, Native, RedisWorkQueue, State, Tenure
+from tenure import Backoff, Hworker, Native, QueueFarm, RedisWorkQueue, State, Tenure, Worqr
 from tenure.client.queue import NoJob
 from tenure.core import limits
 from tenure.core.engine import Feature
@@ -20,6 +20,7 @@ from tenure.core.errors import (
     UnsupportedFeature,
 )
 from tenure.core.job import NewJob
+from tenure.protocols.registry import parse_protocol
 from tests.support.fakes import double
 
 
@@ -335,6 +336,53 @@ class TestApp:
         app = Tenure("redis://x", protocol=protocol)
         engine: Any = app.engine
         assert (app.settings.protocol, engine.base, engine.config.stray_ms) == (text, prefix, stray_ms)
+
+    @pytest.mark.parametrize(
+        ("protocol", "text"),
+        [
+            (Hworker("pr", timeout=600), "hworker:pr?timeout=600"),
+            (Hworker("pr", timeout=1.5, failed_queue_size=7), "hworker:pr?timeout=1.5&failed_queue_size=7"),
+            (Hworker("50%3F"), "hworker:50%253F"),
+            (QueueFarm("NS", delete_jobs=False), "queue-farm:NS?delete_jobs=false"),
+            (QueueFarm(apply_timeouts=True), "queue-farm:queue-farm?apply_timeouts=true"),
+            (Worqr("jobs"), "worqr:jobs"),
+            (
+                RedisWorkQueue("a", queues={"images": "pictures", "b&=?.": "c d%\udcff"}, grace=2),
+                "redis-work-queue:a?queues.images=pictures&queues.b%26%3D%3F.=c%20d%25%FF&grace=2",
+            ),
+        ],
+    )
+    def test_a_protocol_is_the_same_as_a_value_and_as_text(self, protocol, text):
+        assert protocol.text == text
+        assert parse_protocol(text) == protocol
+        assert Tenure("redis://x", protocol=text).settings.protocol == text
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "hworker:pr?x=1",
+            "hworker:pr?timeout",
+            "hworker:pr?timeout=long",
+            "hworker:pr?timeout=1&timeout=2",
+            "hworker:pr?timeout.a=1",
+            "hworker:pr?config=1",
+            "hworker:pr%3Ftimeout=600",
+            "queue-farm:NS?delete_jobs=no",
+            "queue-farm:NS%3F",
+            "redis-work-queue:a?queues=b",
+            "redis-work-queue:a?queues.b=c&queues.b=d",
+            "worqr:jobs?timeout=5",
+            "worqr:jobs?",
+        ],
+    )
+    def test_an_option_or_a_name_that_the_text_of_a_protocol_cannot_have(self, text):
+        with pytest.raises(InvalidArgument, match=r"must be"):
+            Tenure("redis://x", protocol=text)
+
+    def test_a_question_mark_in_a_name_is_refused(self):
+        for kind in (Hworker, QueueFarm, Worqr):
+            with pytest.raises(InvalidArgument, match=r"without question marks|letters"):
+                kind("pr?timeout=600")
 
     @pytest.mark.parametrize(
         "option", ["?", "?grace", "?grace=x", "?grace=-1", "?lease=5", "?grace=5&x=1", "?grace=nan"]

@@ -32,7 +32,8 @@ _OPTIONS: Final = (
     click.option(
         "--protocol",
         metavar="NAME",
-        help=f"The wire format: {choices()}. [default: TENURE_PROTOCOL, then {DEFAULT}]",
+        help=f"The wire format: {choices()}. Its options follow a question mark. "
+        f"[default: TENURE_PROTOCOL, then {DEFAULT}]",
     ),
     click.option("--namespace", help="The namespace of the app. [default: TENURE_NAMESPACE, then tenure]"),
     click.option("--url", help="The URL of Redis. [default: TENURE_URL, then REDIS_URL, then localhost]"),

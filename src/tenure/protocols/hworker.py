@@ -11,6 +11,7 @@ from tenure.core.engine import FullEngine, Timing
 from tenure.core.errors import UnsupportedFeature
 from tenure.core.steps import Steps
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.hworker import HworkerEngine
@@ -53,8 +54,8 @@ class Hworker:
 
     @property
     def text(self) -> str:
-        """The protocol as the setting writes it, without the numbers."""
-        return f"{HWORKER}:{self.name}"
+        """The protocol as the setting writes it, without `config`."""
+        return write_protocol(HWORKER, self)
 
     def engine(self, settings: Settings) -> FullEngine:
         from tenure.engines.hworker import HworkerEngine
@@ -73,7 +74,7 @@ class Hworker:
 
 
 def _parse(argument: str | None) -> Hworker | None:
-    return Hworker(argument) if argument else None
+    return read_protocol(Hworker, HWORKER, argument)
 
 
 def _describe(engine: HworkerEngine) -> EngineSpec:
@@ -112,6 +113,7 @@ ENTRY: Final = ProtocolEntry(
         f"{HWORKER}:printer",
         "for a pool that its workers share",
         "with the name of the pool",
+        options_of(Hworker),
     ),
     _parse,
     _describe,

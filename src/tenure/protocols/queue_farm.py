@@ -11,6 +11,7 @@ from tenure.core.errors import UnsupportedFeature, invalid
 from tenure.core.names import shown
 from tenure.core.steps import Steps
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.kit.extras import Moved
@@ -50,8 +51,8 @@ class QueueFarm:
 
     @property
     def text(self) -> str:
-        """The protocol as the setting writes it, without `delete_jobs` and `config`."""
-        return f"{QUEUE_FARM}:{self.namespace}"
+        """The protocol as the setting writes it, without `config`."""
+        return write_protocol(QUEUE_FARM, self)
 
     def engine(self, settings: Settings) -> FullEngine:
         from tenure.engines.queue_farm import QueueFarmEngine
@@ -67,7 +68,7 @@ class QueueFarm:
 
 
 def _parse(argument: str | None) -> QueueFarm | None:
-    return QueueFarm(argument) if argument else None
+    return read_protocol(QueueFarm, QUEUE_FARM, argument)
 
 
 def _describe(engine: QueueFarmEngine) -> EngineSpec:
@@ -109,6 +110,7 @@ ENTRY: Final = ProtocolEntry(
         f"{QUEUE_FARM}:{QUEUE_FARM}",
         "for many queues, each in order, that its clients share",
         "with what other clients call their namespace",
+        options_of(QueueFarm),
     ),
     _parse,
     _describe,

@@ -11,6 +11,7 @@ from tenure.core.engine import FullEngine, Timing
 from tenure.core.errors import UnsupportedFeature, invalid
 from tenure.core.steps import Steps
 from tenure.protocols.spec import Cleaning, EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.kit.extras import Cleaned, Moved
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from tenure.protocols.spec import Settings
 
 REDIS_WORK_QUEUE: Final = "redis-work-queue"
-_GRACE: Final = "?grace="
-_QUESTION_MARK: Final = "%3F"
-"""How the text of the protocol writes a question mark of the prefix; a percent sign is %25."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,8 @@ class RedisWorkQueue:
 
     @property
     def text(self) -> str:
-        """The protocol as the setting writes it, without `queues` and `config`."""
-        grace = "" if self.grace is None else f"{_GRACE}{self.grace}"
-        return f"{REDIS_WORK_QUEUE}:{self.prefix.replace('%', '%25').replace('?', _QUESTION_MARK)}{grace}"
+        """The protocol as the setting writes it, without `config`."""
+        return write_protocol(REDIS_WORK_QUEUE, self)
 
     def engine(self, settings: Settings) -> FullEngine:
         from tenure.engines.redis_work_queue import RedisWorkQueueEngine
@@ -74,18 +71,7 @@ def _grace_ms(grace: object) -> int | None:
 
 
 def _parse(argument: str | None) -> RedisWorkQueue | None:
-    if not argument:
-        return None
-    prefix, mark, option = argument.partition("?")
-    try:
-        grace = float(option.removeprefix("grace=")) if mark and option.startswith("grace=") else None
-    except ValueError:
-        grace = None
-    if mark and grace is None:
-        rule = f"{REDIS_WORK_QUEUE}:PREFIX or {REDIS_WORK_QUEUE}:PREFIX{_GRACE}SECONDS"
-        hint = f"Write a question mark of the prefix as {_QUESTION_MARK}."
-        raise invalid("protocol", rule, names.shown(f"{REDIS_WORK_QUEUE}:{argument}"), hint)
-    return RedisWorkQueue(prefix.replace(_QUESTION_MARK, "?").replace("%25", "%"), grace=grace)
+    return read_protocol(RedisWorkQueue, REDIS_WORK_QUEUE, argument)
 
 
 def _describe(engine: RedisWorkQueueEngine) -> EngineSpec:
@@ -143,6 +129,7 @@ ENTRY: Final = ProtocolEntry(
         f"{REDIS_WORK_QUEUE}:jobs",
         "for queues that its clients share",
         "with what other clients call their KeyPrefix",
+        options_of(RedisWorkQueue),
     ),
     _parse,
     _describe,

@@ -56,13 +56,14 @@ class Words:
     """How help texts and errors describe a protocol.
 
     `syntax`: how settings and options write it, `example`: one of them. `purpose`: what it is for. `hint`: what its
-    argument is.
+    argument is. `options`: what may follow behind a question mark.
     """
 
     syntax: str
     example: str
     purpose: str = ""
     hint: str = ""
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

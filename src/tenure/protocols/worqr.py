@@ -10,6 +10,7 @@ from tenure.core.engine import FullEngine, Timing
 from tenure.core.errors import UnsupportedFeature
 from tenure.core.steps import Steps
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.kit.extras import Moved
@@ -43,7 +44,7 @@ class Worqr:
     @property
     def text(self) -> str:
         """The protocol as the setting writes it, without `config`."""
-        return f"{WORQR}:{self.prefix}"
+        return write_protocol(WORQR, self)
 
     def engine(self, settings: Settings) -> FullEngine:
         from tenure.engines.worqr import WorqrEngine
@@ -55,7 +56,7 @@ class Worqr:
 
 
 def _parse(argument: str | None) -> Worqr | None:
-    return Worqr(argument) if argument else None
+    return read_protocol(Worqr, WORQR, argument)
 
 
 def _describe(engine: WorqrEngine) -> EngineSpec:
@@ -96,6 +97,7 @@ ENTRY: Final = ProtocolEntry(
         f"{WORQR}:{WORQR}",
         "for queues that its clients share",
         "with what other clients call their redisKeyPrefix",
+        options_of(Worqr),
     ),
     _parse,
     _describe,

@@ -175,7 +175,7 @@ def test_clean_takes_the_grace_of_the_protocol(bench: Bench, cli: Cli, monkeypat
     (waited,) = waits
     assert 7 < waited < 8
     _, err = cli("clean", "default", "--protocol", f"redis-work-queue:{P}?gracious=7", expect=2)
-    assert "redis-work-queue:PREFIX?grace=SECONDS" in err
+    assert "?queues.NAME=VALUE&grace=NUMBER" in err
     _, err = cli("clean", "default", "--grace", "nan", expect=2)
     assert "--grace must be 0 to 86,400 seconds" in err
 

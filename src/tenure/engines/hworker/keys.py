@@ -18,9 +18,9 @@ OURS: Final = "hworker-tenure-"
 
 
 def check_name(name: object) -> str:
-    """Return the name of a pool. Raises `InvalidArgument` for what is no text, empty, or too long."""
-    if not isinstance(name, str) or not 0 < len(name) <= limits.MAX_NAME:
-        raise invalid("name", f"a text of 1 to {limits.MAX_NAME} characters", names.shown(name))
+    """Return the name of a pool. Raises `InvalidArgument` for what is no text, empty, or too long, or has a `?`."""
+    if not isinstance(name, str) or not 0 < len(name) <= limits.MAX_NAME or "?" in name:
+        raise invalid("name", f"a text of 1 to {limits.MAX_NAME} characters without question marks", names.shown(name))
     try:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -21,8 +21,8 @@ def check_namespace(namespace: object) -> str:
         namespace.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise invalid("namespace", "text that UTF-8 can encode", names.shown(namespace)) from None
-    if not namespace:
-        raise invalid("namespace", "the beginning of the keys", "an empty one")
+    if not namespace or "?" in namespace:
+        raise invalid("namespace", "the beginning of the keys, without question marks", names.shown(namespace))
     return namespace
 
 
