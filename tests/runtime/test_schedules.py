@@ -15,6 +15,7 @@ from tenure import (
     DuplicateSchedule,
     Every,
     InvalidArgument,
+    Limit,
     NotUnique,
     Schedule,
     ScheduleNotFound,
@@ -135,6 +136,17 @@ def test_add_update_and_remove(app: Tenure) -> None:
     for change in (app.schedules.update, app.schedules.trigger):
         with pytest.raises(ScheduleNotFound):
             change("q", "s")
+
+
+def test_a_schedule_in_another_queue_has_the_limits_of_that_queue(app: Tenure) -> None:
+    noted(app, "t")
+    for queue in ("q", "r"):
+        app.queue_defaults(queue, limits=[Limit(f"of {queue}", concurrency=2)])
+    app.schedules.add("s", app.tasks["t"].call("x"), Every(hours=1), queue="r")
+    app.schedules.trigger("r", "s")
+    with app.queue("r").lease() as job:
+        assert job is not None
+        assert [rule.name for rule in job.lease.record.shape.limits] == ["of r"]
 
 
 def test_a_schedule_whose_end_is_past_is_not_added(app: Tenure) -> None:

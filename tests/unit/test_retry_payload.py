@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tenure import State, Tenure
+from tenure import Limit, LimitRule, State, Tenure
+from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadInvalid, PayloadTooLarge
 from tenure.core.job import JobView
+from tenure.core.shape import Shape, UniqueRule
 from tenure.core.steps import Steps
 from tests.support.fakes import FakeEngine, FakeRunner
 
@@ -17,18 +20,20 @@ class Engine(FakeEngine):
     """Has one job, and notes what it is asked to retry."""
 
     view: JobView | None = None
+    limited: Shape | None = None
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         yield from ()
         return self.view
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+        self.limited = limited
         return self._answer(lambda: True, queue, id, payload)
 
 
 @pytest.fixture
 def engine() -> Engine:
-    return Engine()
+    return Engine(features=frozenset(Feature))
 
 
 @pytest.fixture
@@ -105,6 +110,44 @@ def test_a_call_that_is_of_another_task_or_has_options(app, engine, add):
     with pytest.raises(InvalidArgument):
         app.control.retry("q", "one", payload=add.call(1))
     assert engine.asked == []
+
+
+@pytest.fixture
+def limited(app: Tenure) -> Any:
+    @app.task(
+        name="report", limits=[Limit("tenant:{tenant}", concurrency=3), Limit("all", concurrency=9)], share="{tenant}"
+    )
+    def report(tenant: str) -> None: ...
+
+    return report
+
+
+OWN = LimitRule("own", concurrency=1)
+ALL = LimitRule("all", concurrency=9)
+
+
+def limits_of(tenant: str, *, concurrency: int = 3) -> LimitRule:
+    return LimitRule(f"tenant:{tenant}", concurrency=concurrency)
+
+
+def test_limits_and_shares_that_are_named_by_arguments_follow_the_new_ones(app, engine, limited):
+    before = Shape(limits=(OWN, limits_of("a", concurrency=5), ALL), share="a", unique=UniqueRule("k"))
+    engine.view = replace(of("report"), payload=b'[["a"],{}]', shape=before)
+    app.control.retry("q", "one", payload=limited.call("b"))
+    assert engine.limited == Shape(limits=(OWN, limits_of("b", concurrency=5), ALL), share="b")
+
+
+@pytest.mark.parametrize("payload", [b"no arguments", b"[[1],{}]"])
+def test_limits_stay_where_the_old_arguments_do_not_say_what_followed_from_them(app, engine, limited, payload):
+    engine.view = replace(of("report"), payload=payload, shape=Shape(limits=(limits_of("a"),)))
+    app.control.retry("q", "one", payload=limited.call("b"))
+    assert engine.limited is None
+
+
+def test_limits_stay_without_the_task(app, engine):
+    engine.view = replace(of("elsewhere"), payload=b'[["a"],{}]', shape=Shape(limits=(limits_of("a"),)))
+    app.control.retry("q", "one", payload='[["b"], {}]')
+    assert engine.limited is None
 
 
 def test_too_large(app, engine):

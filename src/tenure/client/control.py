@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tenure.client.call import TaskCall, as_arguments
 from tenure.client.client import asynchronous, blocking
 from tenure.client.inspect import state_of
+from tenure.client.options import Options
 from tenure.core import limits, names
 from tenure.core.codec import encode_raw
 from tenure.core.engine import Feature
-from tenure.core.errors import InvalidArgument, PayloadTooLarge, invalid
-from tenure.core.job import State
+from tenure.core.errors import InvalidArgument, PayloadTooLarge, TenureError, invalid
+from tenure.core.job import JobView, NewJob, State
 from tenure.core.partitions import MAX_PARTITIONS
-from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
+from tenure.core.rates import LimitRule
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Steps
 from tenure.core.stores import key_of
 from tenure.core.task import TaskSpec
@@ -28,6 +31,10 @@ class RegisteredTask(Protocol):
 
     @property
     def spec(self) -> TaskSpec: ...
+
+    def template(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job of a call, without enqueue middleware."""
+        ...
 
 
 class Control:
@@ -50,8 +57,10 @@ class Control:
 
         `payload`: the job's new payload; None keeps the old one. For the job of a task, pass a call of that task, or
         its JSON, `[[positional...], {named...}]`, which the task checks if this app has it. For a raw job, pass what
-        `Queue.enqueue` takes. Returns False if there is no such job, it is in another state, or another job has its
-        unique key. Raises `PayloadInvalid`, `PayloadTooLarge` and `InvalidArgument`.
+        `Queue.enqueue` takes. Limits and a share that are named by arguments follow the new ones if this app has the
+        task; the job keeps its unique key, its lane and its headers. Returns False if there is no such job, it is in
+        another state, or another job has its unique key. Raises `PayloadInvalid`, `PayloadTooLarge` and
+        `InvalidArgument`.
         """
         queue, id = names.queue_name(queue), names.known_id(id)
         if payload is None:
@@ -64,7 +73,7 @@ class Control:
         data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
         if len(data) > self._client.settings.payload_limit:
             raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
-        return (yield from self._client.engine.retry(queue, id, data))
+        return (yield from self._client.engine.retry(queue, id, data, self._limited(view, data)))
 
     aretry = asynchronous(retry)
 
@@ -237,3 +246,25 @@ class Control:
         check = None if known is None else known.spec.decode
         (check or as_arguments)(data)
         return data
+
+    def _limited(self, view: JobView, payload: bytes) -> Shape | None:
+        """Return a shape with the limits and the share of a job after its arguments changed; None: they stay."""
+        shape, task = view.shape, self._tasks.get(view.task or "")
+        decode = None if task is None else task.spec.decode
+        if task is None or decode is None or not (shape.limits or shape.share):
+            return None
+        options = Options(queue=view.queue)
+        after = task.template(TaskCall(view.task or "", payload, options)).shape
+        try:
+            decode(view.payload or b"")
+            before = task.template(TaskCall(view.task or "", view.payload or b"", options)).shape
+        except TenureError:  # the old arguments do not fit, so what followed from them is unknown
+            return None
+        filled = {rule.template: rule.name for rule in after.limits}
+        renamed = {rule.name: filled.get(rule.template, rule.name) for rule in before.limits}
+        rules: dict[str, LimitRule] = {}
+        for rule in shape.limits:
+            name = renamed.get(rule.name, rule.name)
+            rules.setdefault(name, replace(rule, name=name))
+        share = after.share if shape.share == before.share else shape.share
+        return Shape(limits=tuple(rules.values()), share=share)

@@ -275,8 +275,9 @@ class Schedules:
                 raise InvalidArgument("using: write the options at the call, as in report.using(priority=5).call().")
             if job.task not in self._tasks:
                 raise invalid("job", "a call of a task of this app, or a raw payload", f"a call of {job.task}")
-            template = self._tasks[job.task].template(job)
-            return template if queue is None else replace(template, queue=names.queue_name(queue))
+            if queue is not None:  # before the limits of the queue are added
+                job = replace(job, options=job.options.using(OF_USING, queue=queue))
+            return self._tasks[job.task].template(job)
         if queue is None:
             raise InvalidArgument('A schedule of a raw payload needs its queue: add(..., queue="feeds").')
         asked = NONE_GIVEN.using(OF_USING, **checked_using(using or {}))

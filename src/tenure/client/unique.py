@@ -43,10 +43,11 @@ class Unique:
     `until`: when the key is free again: "ended" (the default; also across retries), "started" (at the first claim), or
     a time after the enqueue, in seconds or as a `timedelta` (0.001 s to 365 days). `on_conflict`: what an enqueue does
     if another job has the key. "reject" raises `NotUnique`; the others return a handle of the other job, with `created`
-    False. "existing" does nothing else. "replace" gives a waiting job the task, arguments, `timeout` and `retries` of
-    the new call; the job keeps its id, place, lane, priority, due time and key, and other options of the new call are
-    ignored; if the job runs, the call is rejected. "rerun" runs the call once more after a running job has ended; it
-    needs `until="ended"` and no delay. A persistent job needs `until="ended"`. Raises `InvalidArgument`.
+    False. "existing" does nothing else. "replace" gives a waiting job the task, arguments, `timeout`, `retries`,
+    headers, limits and share of the new call; the job keeps its id, lane, priority, due time and key, and other options
+    of the new call are ignored; if the job runs, the call is rejected. "rerun" runs the call once more after a running
+    job has ended; it needs `until="ended"` and no delay. A persistent job needs `until="ended"`. Raises
+    `InvalidArgument`.
     """
 
     key: str | None = None

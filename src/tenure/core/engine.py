@@ -31,6 +31,7 @@ from tenure.core.shape import (
     LaneView,
     Progress,
     QueueSettings,
+    Shape,
 )
 from tenure.core.steps import Steps
 from tenure.core.waiting import Wait
@@ -290,8 +291,11 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     # Acting on jobs from outside.
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
-        """Run a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset."""
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+        """Run a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
+
+        `limited`: with a new payload, a shape with the limits and the share that the job gets; None: it keeps its own.
+        """
         ...
 
     def discard(self, queue: str, id: str) -> Steps[bool]:

@@ -20,7 +20,7 @@ from tenure.core.job import (
     WorkerView,
 )
 from tenure.core.outcome import Outcome
-from tenure.core.shape import CancelAnswer, CancelCount
+from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Command, Steps
 from tenure.core.waiting import Listen
 from tenure.engines.kit.base import check_purge
@@ -142,7 +142,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
 
     # Acting.
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         return (yield from self._act("retry", queue, as_bytes(id), int(payload is not None), payload or b"")) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:

@@ -7,7 +7,7 @@ from msgspec import structs
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.job import State
-from tenure.core.shape import CancelAnswer, CancelCount
+from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Arg, Steps
 from tenure.core.unsupported import unsupported
 from tenure.engines.hworker.inspect import NAME, HworkerInspector
@@ -19,7 +19,7 @@ from tenure.engines.kit.encoding import as_bytes, cancelled
 class HworkerController(HworkerInspector):
     """Acting half of the engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         """With a payload, a job that was no pair becomes one."""
         data = b""
         if payload is not None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from tenure.core import limits, names
 from tenure.core.job import State
-from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
+from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
 from tenure.engines.kit.base import check_purge
 from tenure.engines.kit.config import PURGE_MOST
@@ -14,6 +14,7 @@ from tenure.engines.kit.encoding import as_bytes, as_text, cancelled
 from tenure.engines.native.config import QUIET_TTL_MS
 from tenure.engines.native.inspect import NativeInspector, read_settings
 from tenure.engines.native.keys import encoded
+from tenure.engines.native.records import limit_words
 from tenure.engines.native.scripts import SCRIPTS
 
 _WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
@@ -35,9 +36,13 @@ class NativeController(NativeInspector):
         """
         return (yield from steps)
 
-    def _retry(self, queue: str, id: str, payload: bytes | None, map_version: int) -> Steps[bool]:
+    def _retry(
+        self, queue: str, id: str, payload: bytes | None, limited: Shape | None, map_version: int
+    ) -> Steps[bool]:
         """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
-        args = (as_bytes(id), int(payload is not None), payload or b"", map_version)
+        shape = limited or PLAIN
+        words = (int(limited is not None), limit_words(shape), encoded(shape.share or ""))
+        args = (as_bytes(id), int(payload is not None), payload or b"", map_version, *words)
         return (yield from self._act("retry", queue, *args)) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:

@@ -69,10 +69,14 @@ def _shape_words(shape: Shape) -> str:
     if shape.persistent:
         words += " k=1"
     if shape.limits:
-        words += f" m={','.join(map(_limit_word, shape.limits))}"
+        words += f" m={limit_words(shape)}"
     if shape.share is not None:
         words += f" g={encoded(shape.share)}"
     return words
+
+
+def limit_words(shape: Shape) -> str:
+    return ",".join(map(_limit_word, shape.limits))
 
 
 def _limit_word(rule: LimitRule) -> str:

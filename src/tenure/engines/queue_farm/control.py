@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tenure.core.engine import Feature
 from tenure.core.job import State
-from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings
+from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
 from tenure.engines.kit.base import Scripted, check_purge
@@ -20,7 +20,7 @@ from tenure.engines.queue_farm.wire import NAME, naming_key
 class QueueFarmController(Scripted):
     """Acting half of the engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         data = b""
         if payload is not None:
             row = yield from self._ask("show", queue, as_bytes(id))

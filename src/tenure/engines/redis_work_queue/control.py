@@ -9,7 +9,7 @@ from msgspec import structs
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.job import JobRecord, State
-from tenure.core.shape import CancelAnswer, CancelCount
+from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Arg, Steps
 from tenure.core.unsupported import unsupported
 from tenure.engines.kit.base import Scripted, check_purge
@@ -24,7 +24,7 @@ _WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)
 class RedisWorkQueueController(Scripted):
     """Acting half of the engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         data = b""
         if payload is not None:
             reply = yield from self._ask("show", queue, as_bytes(id))

@@ -9,7 +9,7 @@ from msgspec import structs
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.job import NewJob, State
-from tenure.core.shape import CancelAnswer, CancelCount
+from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Arg, Command, Steps
 from tenure.core.unsupported import check_job, unsupported
 from tenure.engines.kit.base import check_purge
@@ -26,7 +26,7 @@ class WorqrController(WorqrInspector):
 
     _config: str
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         row = yield from self._ask("show", queue, as_bytes(id))
         if not row:
             return False

@@ -6,7 +6,7 @@
 -- unique key (see `resolve`), ? it belongs to another partition; then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find admit large layout words noted
+--@include begin types remember find reshape admit large layout words noted
 local session, number, room, map, asks = ARGV[1], ARGV[2], tonumber(ARGV[3]), '0', ''
 --@include once
 if not room then
@@ -57,12 +57,16 @@ note_layout()
 local answers, others, ready, scheduled, later = {}, {}, {}, {}, {}
 local lanes, order = {}, {}
 
--- Give a waiting job the payload of another; it keeps its place, its shape and the time of its enqueue.
-local function rewrite(id, old, record)
+-- Give a waiting job the payload of another, with the limits and the share that follow from its arguments; it keeps the rest of its
+-- shape and the time of its enqueue, and its place where its line is the same.
+local function rewrite(id, state, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
-  local shape, plain = shape_of(old), string.match(first, '^(.-) [gklmnpu]=') or first
-  local line = (string.match(old, '^%d+ ') or word_of(begun_at, 0) .. ' ') .. plain .. (shape == '' and '' or ' ' .. shape)
+  local asked, plain = shape_of(record), string.match(first, '^(.-) [gklmnpu]=') or first
+  local shape = reshape(shape_of(old), shapes.word(asked, 'm'), shapes.word(asked, 'g'))
+  local line = (string.match(old, '^%d+ ') or word_of(begun_at, 0) .. ' ') .. plain .. ' ' .. shape
   call('HSET', key('jobs'), id, line .. '\n' .. payload)
+  -- A job of this call is not in `scheduled` yet.
+  if state == 'ready' and not later[due_entry(id, old)] then change_line(id, old, shape) end
 end
 
 -- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits again from now),
@@ -71,10 +75,10 @@ local function resolve(policy, wait, unique, other, record)
   local state, _, old = find_owner(unique, other)
   local waits = state == 'scheduled' or state == 'ready' or state == 'unroutable' and task_of(old) == task_of('0 ' .. record)
   if policy == 'p' and waits then
-    rewrite(other, old, record)
+    rewrite(other, state, old, record)
     return 'p'
   elseif policy == 'd' and waits then
-    rewrite(other, old, record)
+    rewrite(other, state, old, record)
     local entry = due_entry(other, old)
     if call('ZSCORE', key('scheduled'), entry) then
       local begun = tonumber(string.sub(old, 1, 13))
@@ -85,7 +89,7 @@ local function resolve(policy, wait, unique, other, record)
   elseif policy == 'a' and state == 'active' then
     local following = call('HGET', key('again'), unique)
     if following then
-      rewrite(following, call('HGET', key('jobs'), following), record)
+      rewrite(following, 'scheduled', call('HGET', key('jobs'), following), record)
       return 'a', following
     end
     return nil

@@ -1,22 +1,29 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
--- ARGV session number id edited payload map
--- edited 1: the job gets this payload. map: the version of the map of the queue's partitions that the caller knows.
+-- ARGV session number id edited payload map limited limits share
+-- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none. map: the version of the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now. Errors: LHPARTS
 -- if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
---@include begin types remember find ends large noted homes
+--@include begin types remember find reshape ends large noted homes
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
+local limited_now, limit_words, share = ARGV[7] == '1', ARGV[8] ~= '' and ARGV[8] or nil, ARGV[9] ~= '' and ARGV[9] or nil
 --@include transition
 local outdated_map = outdated(tonumber(ARGV[6]))
 if outdated_map then return outdated_map end
 local state, detail, record = find(id)
--- The record with the new payload. A malformed one becomes that of a raw payload.
-local function edit(record)
+local function new_shape(record)
+  local shape = shape_of(record)
+  return limited_now and reshape(shape, limit_words, share) or shape
+end
+
+-- The record with the new payload and shape. A malformed one becomes that of a raw payload.
+local function edit(record, shape)
   if not edited then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
   words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmuk]=[^ ]+', '')
-  return (words == '' and line or digits(clock()) .. '000000 *') .. '\n' .. payload
+  if words ~= '' then return digits(clock()) .. '000000 *\n' .. payload end
+  return (string.match(line, '^(.-) [gklmnpu]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
 -- Take the job's unique key, if no other job has it. A job that blocks a lane and had its key only until its start, or for a
@@ -49,12 +56,12 @@ end
 
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
   record = call('HGET', key('kept'), id)
-  local shape = shape_of(record)
+  local shape = new_shape(record)
   local error = misplaced(shape)
   if error then return error end
   shapes.check(shape)
   if not record or not take_key(shape) then return remember(session, number, '0') end
-  call('HSET', key('jobs'), id, edit(record))
+  call('HSET', key('jobs'), id, edit(record, shape))
   note_size(#record + #payload)
   note_limits(shape)
   lane_ends.unblock(id)
@@ -63,14 +70,15 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   call('HDEL', key('kept'), id)
   call('ZREM', key(state), id)
 elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
-  local found, shape = place_of(id, state, detail, record), shape_of(record)
+  local found, shape = place_of(id, state, detail, record), new_shape(record)
   -- The key or the id of a job that has not ended is here.
   local error = shapes.word(shape, 'l') and misplaced(shape)
   if error then return error end
   shapes.check(shape)
   if edited then
-    call('HSET', key('jobs'), id, edit(record))
+    call('HSET', key('jobs'), id, edit(record, shape))
     note_size(#payload)
+    note_limits(shape)
   end
   line_up(shape)
   take_out(id, state, found)

@@ -22,7 +22,16 @@ from tenure.core.errors import (
 from tenure.core.job import JobView, NewJob, Page, QueueView, Repartition, State
 from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
 from tenure.core.schedule import ScheduleSpec, Tick, Ticked
-from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, LanePage, LaneState, LaneView, QueueSettings
+from tenure.core.shape import (
+    CancelAnswer,
+    CancelCount,
+    LaneFailure,
+    LanePage,
+    LaneState,
+    LaneView,
+    QueueSettings,
+    Shape,
+)
 from tenure.core.steps import Steps
 from tenure.engines.native.inspect import read_settings
 from tenure.engines.native.partitions.changes import Controlled, PartitionChanges
@@ -205,16 +214,18 @@ class PartitionedInspector(Controlled):
 
     # --------------------------------------------------------------------------------------------------------- acting
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         def retry_by(map: PartitionMap) -> Steps[bool]:
-            ask = partial(self._retry_in, id=id, payload=payload, map=map)
+            ask = partial(self._retry_in, id=id, payload=payload, limited=limited, map=map)
             return self._first(queue, id, ask, False, refuses_old_maps=True)
 
         return (yield from self.changes.following(queue, retry_by))
 
-    def _retry_in(self, place: str, id: str, payload: bytes | None, map: PartitionMap) -> Steps[bool]:
+    def _retry_in(
+        self, place: str, id: str, payload: bytes | None, limited: Shape | None, map: PartitionMap
+    ) -> Steps[bool]:
         try:
-            is_retried = yield from self._retry(place, id, payload, map.version)
+            is_retried = yield from self._retry(place, id, payload, limited, map.version)
         except ReplyError as error:
             if error.prefix == NOT_PARTED:
                 raise UnsupportedFeature(
