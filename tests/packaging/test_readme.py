@@ -1,6 +1,5 @@
 """The first screen of the README works in a clone, in an empty environment."""
 
-import os
 import shutil
 import subprocess
 import venv
@@ -33,8 +32,8 @@ def test_the_commands_before_the_requirements_work_in_a_clone(tmp_path):
             write(clone / block.file, block.text)
         elif block.kind == "sh":
             words.append(block.text.replace(TESTS, f"{TESTS} --dry-run"))
-    settings = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PATH": os.environ["PATH"]}
-    printed = run("bash", "-euo", "pipefail", "-c", "\n".join(words), cwd=clone, **settings)
+    given = str(ROOT / "constraints.txt")
+    printed = run("bash", "-euo", "pipefail", "-c", "\n".join(words), cwd=clone, PIP_CONSTRAINT=given)
     assert "completed  shop.thumbnail" in printed
     for told in ("make demo", TESTS, "pip install '.[embedded]'", "tenure worker shop:app --burst"):
         assert told in "\n".join(words)

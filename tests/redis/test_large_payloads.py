@@ -201,7 +201,10 @@ def test_a_record_that_names_the_payload_of_another_job_neither_reads_nor_delete
         thief = NewJob("default", "thief", b"[[],{}]", "task", headers=headers)
         app._client.run(app.engine.enqueue([thief, NewJob("raw", "thief", b"", headers=headers)]))
         assert app.testing().drain(raises=False) == Drained(broken=1, unroutable=1)
-        assert "of another job" in app.inspect.job("default", "thief").error.message
+        broken = app.inspect.job("default", "thief")
+        assert broken is not None
+        assert broken.error is not None
+        assert "of another job" in broken.error.message
         assert not raw.lease()
         assert (got, len(keys(store))) == ([], 1)
 

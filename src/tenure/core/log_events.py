@@ -53,7 +53,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "The worker lost the lease of the job; its outcome does not count, and another worker runs it.",
         "`noticed_by`: the call that showed it. `certain=False`: a reply was lost and the repeated call was refused: "
         "the first call may have counted; or, with `noticed_by=heartbeat`, no heartbeat succeeded for the length of a "
-        "lease and a job that must not run beside another (a lane, a limit, a unique key, a persistent job) is stopped. "
+        "lease and a job that must run alone (of a lane, a limit or a unique key, or persistent) is stopped. "
         "`reason`: the keeper has given the job up",
     ),
     "jobs_released": LogEvent(
