@@ -99,7 +99,7 @@ def test_a_waiting_job_and_its_queue_name_the_limit(app, cli):
     ("args", "message"),
     [
         (["--per-second", "5"], "A change needs the name of the limit"),
-        (["stripe", "--per-second", "0"], "per_second must be a whole number from 1"),
+        (["stripe", "--per-second", "0"], "per_second must be a number above 0"),
         (["stripe", "--clear", "--weight", "2"], "--clear and --weight do not go together"),
         (["stripe", "--per-second", "1", "--per-hour", "1"], "one of per_second, per_minute, per_hour"),
         (["stripe", "--weight", "101"], "weight must be a whole number from 1 to 100"),

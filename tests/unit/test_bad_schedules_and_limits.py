@@ -86,11 +86,12 @@ REFUSED: dict[str, Acts] = {
     ],
     "a limit of 0 or -1": lambda app: [
         lambda name=name, n=n: Limit("x", **{name: n})
-        for name in ("per_second", "per_minute", "per_hour", "concurrency")
-        for n in (0, -1, 1.5)
+        for name in ("per_second", "per_minute", "per_hour", "per_day")
+        for n in (0, -1, 1e9, float("nan"))
     ],
+    "a concurrency of 0 or 1.5": lambda app: [lambda n=n: Limit("x", concurrency=n) for n in (0, 1.5)],
     "a limit without a number": each(Limit, "x"),
-    "a limit with two rates": lambda app: [lambda: Limit("x", per_second=1, per_hour=1)],
+    "a change of two rates at once": lambda app: [lambda: app.limits.set("x", per_second=1, per_hour=1)],
     "a burst without a rate": lambda app: [lambda: Limit("x", concurrency=1, burst=5)],
     "a cost that never fits": lambda app: [
         lambda: Limit("x", concurrency=2, cost=3),
@@ -102,9 +103,6 @@ REFUSED: dict[str, Acts] = {
     ),
     "an argument for a name that is no text, number or bool": lambda app: [
         lambda: app.task(limits=[Limit("{tags}", concurrency=1)])(sync).enqueue("a", ["b"])
-    ],
-    "an argument for a name with braces": lambda app: [
-        lambda: app.task(limits=[Limit("x:{tenant}", concurrency=1)])(sync).enqueue("{b}")
     ],
     "a name with braces in `app.limits` or `RateLimited`": lambda app: [
         lambda: app.limits.set("x:{tenant}", concurrency=1),

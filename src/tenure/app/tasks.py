@@ -67,8 +67,8 @@ class Task(Generic[P, R, C]):
         self._client = client
         self._policy = policy
         self._set(NONE_GIVEN)
-        for one in self._all_options.limits or ():
-            client.engine.note_limit(one.name, self.queue)
+        for template in (template for one in self._all_options.limits or () for template in one.templates):
+            client.engine.note_limit(template, self.queue)
         try:
             _ = self._decoders, self.scheduled("")
         except InvalidArgument as exc:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -20,9 +21,10 @@ from tenure.core.rates import LimitView
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--per-second", type=int, metavar="N", help="Store how many jobs may start in a second.")
-@click.option("--per-minute", type=int, metavar="N", help="The same for a minute.")
-@click.option("--per-hour", type=int, metavar="N", help="The same for an hour.")
+@click.option("--per-second", type=float, metavar="N", help="Store how many jobs may start in a second.")
+@click.option("--per-minute", type=float, metavar="N", help="The same for a minute.")
+@click.option("--per-hour", type=float, metavar="N", help="The same for an hour.")
+@click.option("--per-day", type=float, metavar="N", help="The same for a day.")
 @click.option("--burst", type=int, metavar="N", help="Store how many jobs may start at once, after a pause.")
 @click.option("--concurrency", type=int, metavar="N", help="Store how many jobs may run at a time.")
 @click.option("clears", "--clear", is_flag=True, help="Remove the stored numbers: those of the code apply again.")
@@ -30,9 +32,10 @@ from tenure.core.rates import LimitView
 @reaching()
 def limits(
     name: str | None,
-    per_second: int | None,
-    per_minute: int | None,
-    per_hour: int | None,
+    per_second: float | None,
+    per_minute: float | None,
+    per_hour: float | None,
+    per_day: float | None,
     burst: int | None,
     concurrency: int | None,
     clears: bool,
@@ -55,12 +58,9 @@ def limits(
     Exit status: 0 done; 1 nothing is stored that --clear could remove, or Redis could not be reached; 2 the command
     line or a setting is wrong.
     """
-    rate = {"per_second": per_second, "per_minute": per_minute, "per_hour": per_hour}
-    numbers = {
-        key: value
-        for key, value in (*rate.items(), ("burst", burst), ("concurrency", concurrency))
-        if value is not None
-    }
+    rates = {"per_second": per_second, "per_minute": per_minute, "per_hour": per_hour, "per_day": per_day}
+    given = {**rates, "burst": burst, "concurrency": concurrency}
+    numbers: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     acts = [*["a number"] * bool(numbers), *["--clear"] * clears, *["--weight"] * (weight is not None)]
     if name is None and acts:
         raise click.UsageError("A change needs the name of the limit, as in `tenure limits stripe --per-second 5`.")

@@ -302,8 +302,8 @@ class Client:
         """Set the limits of all jobs that are enqueued to a queue."""
         if found:
             self.require(Feature.LIMITS)
-        for one in found:
-            self.engine.note_limit(one.name, queue)
+        for template in (template for one in found for template in one.templates):
+            self.engine.note_limit(template, queue)
         self.queue_limits[queue] = found
 
     def require_limits(self, options: Options) -> None:

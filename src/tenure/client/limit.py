@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from tenure.core import names
@@ -19,8 +21,11 @@ MAX_PER_SECOND: Final = 10_000
 """The most starts per second that a limit can allow."""
 MAX_BURST: Final = 1_000_000
 """The largest burst of a limit."""
+MAX_INTERVAL_DAYS: Final = 30
+"""The longest time between two starts of a limit."""
 _SECOND_US: Final = 1_000_000
-_PERIODS: Final = {"per_second": 1, "per_minute": 60, "per_hour": 3_600}
+_DAY_S: Final = 86_400
+_PERIODS: Final = {"per_second": 1, "per_minute": 60, "per_hour": 3_600, "per_day": _DAY_S}
 _PLAIN: Final = (str, int, float, bool)
 
 
@@ -29,46 +34,71 @@ class Limit:
     """Limit how many jobs start in a time, how many run at a time, or both, by name.
 
         Limit("stripe", per_second=10, burst=20)
+        Limit("mail", per_second=2, per_day=5_000)
         Limit("tenant:{tenant}", concurrency=3)
         Limit("gpu", concurrency=4, cost=2)
 
     `name`: jobs with the same name share the limit, on all queues of the namespace; on a Redis Cluster a limit belongs
-    to one queue. A name in braces is an argument of
-    the task: each of its values has its own limit. `per_second`, `per_minute` or `per_hour`: how many jobs may start.
-    `burst`: how many of them may start at once, after a pause. `concurrency`: how many jobs may run at a time. `cost`:
-    how much of the limit one job uses. The numbers are defaults: `app.limits.set` changes them for the whole fleet.
-    Raises `InvalidArgument`.
+    to one queue. A name in braces is an argument of the task: each of its values has its own limit. `per_second`,
+    `per_minute`, `per_hour`, `per_day`: how many jobs may start, also fractions (0.5). With several rates all of them
+    hold: the shortest period has the `name`, and each other is a limit of its own, called "mail per day", with its
+    number as its burst. `burst`: how many may start at once, after a pause. `concurrency`: how many jobs may run at a
+    time. `cost`: how much of the limit one job uses. The numbers are defaults: `app.limits.set` changes them for the
+    whole fleet. Raises `InvalidArgument`.
     """
 
     name: str
-    per_second: int | None = None
-    per_minute: int | None = None
-    per_hour: int | None = None
+    per_second: float | None = None
+    per_minute: float | None = None
+    per_hour: float | None = None
+    per_day: float | None = None
     burst: int = 1
     concurrency: int | None = None
     cost: int = 1
 
     def __post_init__(self) -> None:
         fields_of(names.limit_template(self.name, "Limit: name"), "Limit: name")
-        interval_us = interval_of(self.per_second, self.per_minute, self.per_hour)
+        rates = self.rates
         names.count(self.burst, "Limit: burst", least=1, most=MAX_BURST)
         names.count(self.cost, "Limit: cost", least=1, most=MAX_COST)
         if self.concurrency is not None:
             names.count(self.concurrency, "Limit: concurrency", least=1, most=MAX_CONCURRENCY)
-        elif interval_us is None:
-            given = "per_second, per_minute, per_hour or concurrency"
+        elif not rates:
+            given = f"{', '.join(_PERIODS)} or concurrency"
             raise invalid(f"Limit {self.name!r}", f"given with {given}", "none of them")
-        if interval_us is None and self.burst != 1:
-            raise invalid("Limit: burst", "given with per_second, per_minute or per_hour", f"{self.burst} without")
-        for field, most in (("burst", self.burst if interval_us else None), ("concurrency", self.concurrency)):
+        if not rates and self.burst != 1:
+            raise invalid("Limit: burst", f"given with one of {', '.join(_PERIODS)}", f"{self.burst} without")
+        for field, most in (("burst", self.burst if rates else None), ("concurrency", self.concurrency)):
             if most is not None and self.cost > most:
                 raise invalid("Limit: cost", f"at most the {field} ({most:,})", f"{self.cost:,}", "No job could start.")
 
-    def rule(self, arguments: Mapping[str, Any]) -> LimitRule:
-        """Return the limit of a job with these arguments. Raises `InvalidArgument`."""
-        name = filled(self.name, arguments, "Limit")
-        interval_us = interval_of(self.per_second, self.per_minute, self.per_hour)
-        return LimitRule(name, self.cost, self.concurrency, interval_us, self.burst, self.name)
+    @property
+    def rates(self) -> dict[str, float]:
+        """Its rates by period, the shortest first. Raises `InvalidArgument`."""
+        given = {name: getattr(self, name) for name in _PERIODS}
+        return {name: checked_rate(rate, name, "Limit: ") for name, rate in given.items() if rate is not None}
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """Its name and those of its further rates, as code has them."""
+        return tuple(rule.template for rule in _unfilled(self))
+
+    def rules(self, arguments: Mapping[str, Any]) -> tuple[LimitRule, ...]:
+        """Return the limits of a job with these arguments, one for each rate. Raises `InvalidArgument`."""
+        return tuple(replace(rule, name=filled(rule.template, arguments, "Limit")) for rule in _unfilled(self))
+
+
+@lru_cache(maxsize=1_024)
+def _unfilled(limit: Limit) -> tuple[LimitRule, ...]:
+    """The rules of a limit with the names that the code has."""
+    rates = list(limit.rates.items())
+    first_us = interval_us(*rates[0]) if rates else None
+    found = [LimitRule(limit.name, limit.cost, limit.concurrency, first_us, limit.burst, limit.name)]
+    for period, rate in rates[1:]:
+        name = f"{limit.name} {period.replace('_', ' ')}"
+        burst = min(MAX_BURST, max(limit.cost, int(rate)))
+        found.append(LimitRule(name, limit.cost, None, interval_us(period, rate), burst, name))
+    return tuple(found)
 
 
 LimitsOption: TypeAlias = Iterable[Limit] | None
@@ -90,18 +120,31 @@ def checked_limits(value: object, field: str = "limits") -> tuple[Limit, ...]:
     return found
 
 
-def interval_of(per_second: object, per_minute: object, per_hour: object) -> int | None:
-    """Return the time between two starts in microseconds, rounded up; None: no rate. Raises `InvalidArgument`."""
-    given = dict(zip(_PERIODS, (per_second, per_minute, per_hour), strict=True))
-    rates = {name: rate for name, rate in given.items() if rate is not None}
-    if not rates:
+def checked_rate(rate: object, period: str, owner: str = "") -> float:
+    """Return how many jobs may start in a period. Raises `InvalidArgument`."""
+    seconds = _PERIODS[period]
+    least, most = seconds / (MAX_INTERVAL_DAYS * _DAY_S), MAX_PER_SECOND * seconds
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not least <= rate <= most:
+        rule = f"a number above 0, at most {most:,}, and at least one start in {MAX_INTERVAL_DAYS} days"
+        raise invalid(f"{owner}{period}", rule, names.shown(rate))
+    return rate
+
+
+def interval_us(period: str, rate: float) -> int:
+    """Return the time between two starts in microseconds, rounded up: never faster than the rate."""
+    return int(-(-_PERIODS[period] * _SECOND_US // Fraction(str(rate))))
+
+
+def interval_of(rates: Mapping[str, object]) -> int | None:
+    """Return the time between two starts of the one rate that is given by its period; None: none is."""
+    given = {period: rate for period, rate in rates.items() if rate is not None}
+    if not given:
         return None
-    if len(rates) > 1:
-        raise invalid("Limit", f"given with one of {', '.join(_PERIODS)}", " and ".join(rates))
-    ((name, rate),) = rates.items()
-    seconds = _PERIODS[name]
-    most = names.count(rate, f"Limit: {name}", least=1, most=MAX_PER_SECOND * seconds)
-    return -(-seconds * _SECOND_US // most)
+    if len(given) > 1:
+        advice = "A further rate is a limit of its own, such as 'mail per day'."
+        raise invalid("limit", f"given with one of {', '.join(_PERIODS)}", " and ".join(given), advice)
+    ((period, rate),) = given.items()
+    return interval_us(period, checked_rate(rate, period))
 
 
 def fields_of(template: str, field: str) -> tuple[str, ...]:
@@ -133,9 +176,7 @@ def filled(template: str, arguments: Mapping[str, Any], field: str) -> str:
             kind = type(arguments[name]).__name__
             raise invalid(f"{field} {template!r}: argument {name!r}", "text, a number or a bool", kind)
         values[name] = str(arguments[name])
-        if "{" in values[name] or "}" in values[name]:
-            raise invalid(f"{field} {template!r}: argument {name!r}", "without braces", names.shown(values[name]))
-    return names.limit_name(template.format_map(values), f"{field} {template!r}")
+    return names.filled_name(template.format_map(values))
 
 
 def check_fields(templates: Iterable[str], parameters: Collection[str], owner: str) -> None:
@@ -151,8 +192,8 @@ def rules_of_job(found: Sequence[Limit], arguments: Mapping[str, Any]) -> tuple[
     """Return the limits of one job. Of two with the same name the first counts. Raises `InvalidArgument`."""
     rules: dict[str, LimitRule] = {}
     for one in found:
-        rule = one.rule(arguments)
-        rules.setdefault(rule.name, rule)
+        for rule in one.rules(arguments):
+            rules.setdefault(rule.name, rule)
     if len(rules) > MAX_LIMITS:
         raise invalid("limits", f"at most {MAX_LIMITS} for one job, those of its queue included", f"{len(rules)}")
     return tuple(rules.values())

@@ -36,9 +36,10 @@ class Limits:
         self,
         name: str,
         *,
-        per_second: int | None = None,
-        per_minute: int | None = None,
-        per_hour: int | None = None,
+        per_second: float | None = None,
+        per_minute: float | None = None,
+        per_hour: float | None = None,
+        per_day: float | None = None,
         burst: int | None = None,
         concurrency: int | None = None,
     ) -> Steps[LimitView]:
@@ -47,18 +48,20 @@ class Limits:
             app.limits.set("stripe", per_second=5)
             app.limits.set("tenant:7", concurrency=1)
 
-        `name`: as in the jobs, its braces filled. Numbers left out stay as they are. A job whose cost
+        `name`: as in the jobs, its braces filled; a limit with several rates has one more name for each further one,
+        such as "mail per day". Numbers left out stay as they are. A job whose cost
         is above a number starts when all of the limit is free. Raises `InvalidArgument` (on a Redis Cluster also for a
         limit that no queue has used) and `UnsupportedFeature`.
         """
         name = names.limit_name(name, "name")
-        interval_us = interval_of(per_second, per_minute, per_hour)
+        rates = {"per_second": per_second, "per_minute": per_minute, "per_hour": per_hour, "per_day": per_day}
+        interval_us = interval_of(rates)
         if burst is not None:
             names.count(burst, "burst", least=1, most=MAX_BURST)
         if concurrency is not None:
             names.count(concurrency, "concurrency", least=1, most=MAX_CONCURRENCY)
         if interval_us is None and burst is None and concurrency is None:
-            given = "per_second, per_minute, per_hour, burst or concurrency"
+            given = f"{', '.join(rates)}, burst or concurrency"
             raise invalid(f"limit {name!r}", f"given with {given}", "none of them")
         self._client.require(Feature.LIMITS)
         yield from self._client.engine.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)

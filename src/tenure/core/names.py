@@ -7,7 +7,9 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Final, Literal, TypeAlias, get_args
+from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, invalid
@@ -16,6 +18,9 @@ from tenure.core.text import cut
 
 MAX_UNIQUE_KEY: Final = 200
 """The most characters of a unique key."""
+
+_NAME_DIGEST: Final = 16
+"""The bytes of the digest in the name of a limit that arguments made too long."""
 
 MAX_HEADERS: Final = 4 * 1024
 """The most bytes of the names and the texts of a job's headers."""
@@ -77,12 +82,28 @@ def limit_template(value: object, field: str = "limit") -> str:
 
 
 def limit_name(value: object, field: str = "limit") -> str:
-    """Return the name of a limit or a share as jobs have it: 1 to 200 printable characters, without braces."""
-    text = limit_template(value, field)
+    """Return the name of a limit or a share as jobs have it: see `filled_name`. Text with braces is no such name."""
+    text = _text(value, field)
+    if not text:
+        raise invalid(field, "text with at least one character", repr(text))
     if "{" in text or "}" in text:
         advice = "Fill them with an argument's value, as in 'tenant:7'."
         raise invalid(field, "text without braces, as jobs have it", shown(text), advice)
-    return text
+    return filled_name(text)
+
+
+def filled_name(text: str) -> str:
+    """Return the name of a limit or a share that arguments made: at most 200 printable characters without braces.
+
+    Other characters are percent-encoded, and a longer name ends in a digest, so that no argument is refused.
+    """
+    if 0 < len(text) <= limits.MAX_NAME and text.isprintable() and "{" not in text and "}" not in text:
+        return text
+    name = "".join(quote(char, safe="") if char in "{}" or _unprintable(char) else char for char in text) or "%"
+    if len(name) <= limits.MAX_NAME:
+        return name
+    digest = blake2b(text.encode(), digest_size=_NAME_DIGEST).hexdigest()
+    return f"{name[: limits.MAX_NAME - len(digest) - 1]}~{digest}"
 
 
 def unique_key(value: object, field: str = "unique") -> str:

@@ -53,8 +53,8 @@ class LimitView:
         """The stored rate in words, as in "5 per second"."""
         if self.interval_us is None:
             return None
-        rates = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
-        period = next((name for name, us in rates.items() if us >= self.interval_us), "hour")
+        rates = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+        period = next((name for name, us in rates.items() if us >= self.interval_us), "day")
         count = rates[period] / self.interval_us
         return (
             f"{round(count):,} per {period}"

@@ -101,7 +101,7 @@ def _restart(stage: Stage, ledger: Ledger) -> None:
 
 def judge(stage: Stage, ledger: Ledger, sampler: Sampler, ids: list[str]) -> None:
     """Compare what was held with what may be held."""
-    rules: dict[str, LimitRule] = {one.name: one.rule({}) for one in LIMITS}
+    rules: dict[str, LimitRule] = {one.name: one.rules({})[0] for one in LIMITS}
     starts = 0
     for name, held in ledger.replay(rules).items():
         most, starts = rules[name].concurrency, starts + held.starts
