@@ -207,6 +207,100 @@ def test_results() -> None:
         results.encode(Session())
 
 
+class Engine(pydantic.BaseModel):
+    kind: str = "engine"
+
+
+class Turbo(Engine):
+    boost: int
+
+
+class Battery(pydantic.BaseModel):
+    volts: int
+
+
+class Car(pydantic.BaseModel):
+    engine: Engine
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Point3(Point):
+    z: int = 0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "read"),
+    [
+        (Engine, Turbo(boost=2), {"kind": "engine", "boost": 2}),
+        (Engine, Battery(volts=12), {"volts": 12}),
+        (Engine | None, Battery(volts=12), {"volts": 12}),
+        (list[Engine], [Engine(), Turbo(boost=2)], [{"kind": "engine"}, {"kind": "engine", "boost": 2}]),
+        (Car, Car(engine=Turbo(boost=2)), {"engine": {"kind": "engine", "boost": 2}}),
+        (Point, Point3(1, 2, 3), {"x": 1, "y": 2, "z": 3}),
+        (Point, {"x": 1, "more": 2}, {"x": 1, "more": 2}),
+        (Point, {"x": 1}, {"x": 1}),
+        (date, "2026-05-01", "2026-05-01"),
+        (Engine, Engine(kind="x"), Engine(kind="x")),
+        (list[Engine], (Engine(),), [Engine()]),
+        (float, 1, 1.0),
+    ],
+    ids=str,
+)
+def test_a_result_comes_back_equal_or_as_plain_data(annotation: Any, value: object, read: object) -> None:
+    results = Results("t", annotation)
+    back = results.decode(results.encode(value))
+    assert (back, type(back)) == (read, type(read))
+
+
+class Cat(pydantic.BaseModel):
+    kind: typing.Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Dog(pydantic.BaseModel):
+    kind: typing.Literal["dog"] = "dog"
+    tricks: list[str] = []
+
+
+Pet: typing.TypeAlias = typing.Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Pet, Cat(lives=7)),
+        (Pet, Dog(tricks=["roll"])),
+        (Pet | None, None),
+        (Pet | None, Dog()),
+        (list[Pet], [Cat(), Dog()]),
+        (dict[str, Pet], {"a": Dog()}),
+        (typing.Annotated[Cat | Dog | None, pydantic.Field(discriminator="kind")], Dog()),
+    ],
+    ids=str,
+)
+def test_a_union_of_models_with_a_discriminator(annotation: Any, value: object) -> None:
+    built = signature(annotation)
+    assert built.decode(built.encode((value,), {})) == ((value,), {})
+    results = Results("t", annotation)
+    assert results.decode(results.encode(value)) == value
+
+
+def test_a_model_that_is_none_of_a_union_is_refused() -> None:
+    built = signature(Pet)
+    with pytest.raises(PayloadInvalid, match=r"argument 'value': .*Cat \| .*Dog"):
+        built.encode((Engine(),), {})
+    with pytest.raises(PayloadInvalid, match=r"argument 'value': .*Cat \| .*Dog"):
+        built.decode(b'[[{"kind":"cow"}],{}]')
+    with pytest.raises(InvalidArgument, match="Use one of the types"):
+        signature(Cat | Dog)
+
+
 @pytest.mark.parametrize(
     ("annotation", "named"),
     [

@@ -80,6 +80,8 @@ def test_a_removed_argument_names_the_way_out(app: Tenure) -> None:
         (["hello"], "must be a dict of arguments by name, got list"),
         ({"mesage": "hello"}, "Task send.v2: missing a required argument: 'message'"),
         ({}, "Task send.v2: missing a required argument"),
+        ({"message": 7}, "Task send.v2: argument 'message': Expected `str`, got `int`"),
+        ({"message": "hello", "on": "2026-12-24"}, "Task send.v2: argument 'on': a str would decode to"),
     ],
 )
 def test_an_answer_that_is_no_call_of_today_is_refused(app: Tenure, answer: Any, message: str) -> None:

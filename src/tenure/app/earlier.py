@@ -77,7 +77,7 @@ def _upgraded(current: Signature, name: str, upgrade: Upgrade) -> Decode:
         if not isinstance(found, Mapping):
             raise PayloadInvalid(f"{field} must be a dict of arguments by name, got {type(found).__name__}.")
         named = dict(found)
-        current.check_call((), named)
+        current.check_named(named)
         return (), named
 
     return decode

@@ -59,10 +59,14 @@ class Conversion:
     def __init__(self, codecs: Sequence[Codec] = ()) -> None:
         self._codecs = _checked(codecs)
 
-    def flatten(self, value: object) -> Any:
-        """Convert typed values (dataclass, datetime, ...) to plain data. Raises `Misfit`."""
+    def flatten(self, value: object, *, is_whole: bool = False) -> Any:
+        """Convert typed values (dataclass, datetime, ...) to plain data. Raises `Misfit`.
+
+        `is_whole`: a model of pydantic in the field of another one keeps the fields that the field's class lacks.
+        """
+        hook = self._encode_whole if is_whole else self._encode
         try:
-            plain = msgspec.to_builtins(value, str_keys=True, enc_hook=self._encode)
+            plain = msgspec.to_builtins(value, str_keys=True, enc_hook=hook)
         except RecursionError:
             raise Misfit(TOO_DEEP) from None
         except Exception as exc:  # also any error of a codec
@@ -105,6 +109,10 @@ class Conversion:
         if isinstance(value, PurePath):
             return str(value)
         raise Misfit(f"a {type(value).__name__} cannot be written as JSON")
+
+    def _encode_whole(self, value: object) -> object:
+        codec = self._codec_of(type(value))
+        return self._encode(value) if codec is None or codec.encode is not _dump_model else _dump_whole_model(value)
 
     def _decode(self, kind: Any, plain: object) -> object:
         if isinstance(kind, Choice):
@@ -214,6 +222,10 @@ def _models(model: type) -> Codec:
 
 def _dump_model(model: Any) -> object:
     return model.model_dump(mode="json", by_alias=True, round_trip=True)
+
+
+def _dump_whole_model(model: Any) -> object:
+    return _called(type(model), lambda: model.model_dump(mode="json", by_alias=True, serialize_as_any=True))
 
 
 def _validate_model(kind: Any, plain: object) -> object:

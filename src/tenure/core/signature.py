@@ -28,6 +28,8 @@ _SAME: tuple[type, ...] = (str, int, bool, type(None))
 _CONTAINERS: tuple[Any, ...] = (dict, list, dict[str, Any], list[Any], dict[str, object], list[object])
 """A plain value of such a type needs no conversion: it is decoded as it was."""
 
+_AS_PLAIN = b" "
+"""Before a result that is read as plain data. For other readers it is the same JSON."""
 _TIMES = frozenset({"delay", "run_after", "timeout", "retries"})
 _OPTIONS = _TIMES | {
     "id",
@@ -220,6 +222,12 @@ class Signature:
         except TypeError as exc:
             raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.{hint(kwargs)}") from None
 
+    def check_named(self, kwargs: dict[str, Any]) -> None:
+        """Raise `PayloadInvalid` if no call with these arguments could be enqueued."""
+        self.check_call((), kwargs)
+        for name, value in kwargs.items():
+            self._apply(Parameter.dump, self._by_name(name), value)
+
     def _nth(self, position: int) -> Parameter:
         slot = self._positional[position] if position < len(self._positional) else self._more
         assert slot is not None, "bind() refuses more positional arguments than there are parameters"
@@ -244,11 +252,20 @@ class Results:
         self.task = task
         self._conversion = conversion
         self.annotation = rebuildable(annotation)
+        self._is_plain = self.annotation in _ANYTHING or self.annotation is None or self.annotation in _CONTAINERS
 
     def encode(self, value: Any) -> bytes:
-        """Encode a result. Raises `PayloadInvalid` if JSON cannot hold it, or if it is too large."""
+        """Encode a result. Raises `PayloadInvalid` if JSON cannot hold it, or if it is too large.
+
+        A value that the annotation would rebuild as another one, as it would an instance of a subclass, is stored as
+        plain data, with a space before it.
+        """
         try:
-            data = write(self._conversion.flatten(value))
+            plain = self._conversion.flatten(value)
+            if self._fits(value, plain):
+                data = write(plain)
+            else:
+                data = _AS_PLAIN + write(self._conversion.flatten(value, is_whole=True))
         except Misfit as exc:
             raise PayloadInvalid(f"The result of {self.task} cannot be encoded: {exc}.") from None
         if len(data) > limits.MAX_RESULT:
@@ -261,19 +278,28 @@ class Results:
         return data
 
     def decode(self, data: bytes | None) -> Any:
-        """Decode a result to the annotation's type if it fits, else to plain data. Raises `PayloadInvalid`."""
+        """Decode a result to the annotation's type if it is equal then, else to plain data. Raises `PayloadInvalid`."""
         if not data:
             return None
         try:
             plain = read(data)
         except Misfit as exc:
             raise PayloadInvalid(f"The result of {self.task} cannot be decoded: {exc}.") from None
-        if self.annotation in _ANYTHING or self.annotation is None:
+        if self._is_plain or data.startswith(_AS_PLAIN):
             return plain
         try:
             return self._conversion.rebuild(plain, self.annotation)
         except Misfit:
             return plain
+
+    def _fits(self, value: Any, plain: object) -> bool:
+        """Return whether a reader gets an equal value: through the annotation, or because the annotation refuses it."""
+        if self._is_plain or (type(value) is self.annotation and type(value) in (*_SAME, float)):
+            return True
+        try:
+            return alike(value, self._conversion.rebuild(plain, self.annotation))
+        except Misfit:
+            return True
 
 
 def _hint(kwargs: dict[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""Unions of types that JSON distinguishes and msgspec refuses: of types with distinct texts, or with a path."""
+"""Unions of types that JSON distinguishes and msgspec refuses: of types with distinct texts, with a path, or of models
+with a discriminator."""
 
 from __future__ import annotations
 
@@ -41,6 +42,8 @@ def rebuildable(annotation: Any) -> Any:
         inside: Any = typing.Union[tuple(map(rebuildable, arms))]  # noqa: UP007 (there is no operator for many)
         return inside if _is_usable(inside) else _stand_in(annotation, arms)
     if origin is typing.Annotated:
+        if any(getattr(about, "discriminator", None) for about in arms[1:]) and typing.get_origin(arms[0]) in _UNIONS:
+            return _models_of(arms[0])
         return typing.Annotated[(rebuildable(arms[0]), *arms[1:])]
     generic: Any = origin
     if isinstance(origin, type):
@@ -76,6 +79,11 @@ def _stand_in(union: Any, arms: tuple[Any, ...]) -> Any:
         return union
     alternatives = (typing.Union[others], *texts) if others else texts  # noqa: UP007 (there is no operator for many)
     return Choice(written(union), (), {"alternatives": alternatives})
+
+
+def _models_of(union: Any) -> Any:
+    """Return a stand-in for a union of models of pydantic with a discriminator: a value fits one of them."""
+    return Choice(written(union), (), {"alternatives": tuple(map(rebuildable, typing.get_args(union)))})
 
 
 def _is_path(arm: Any) -> bool:
