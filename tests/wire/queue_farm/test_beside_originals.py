@@ -421,3 +421,26 @@ def test_lanes_take_turns(world: World) -> None:
         world.put_in(f"new{len(ran)}", f"n{len(ran)}")
     assert ran[:2] == ["long", "B"]
     assert "long" in ran[2:]
+
+
+def test_the_index_of_a_namespace_with_a_worker_has_no_end(world: World) -> None:
+    world.put_in("L", "a", "b")
+    world.pass_time(FIND_MS + 1)
+    world.finish(world.take_one())
+    world.put_in("M", "c")
+    lives = [world.command("PTTL", f"{BASE}:tenure:{suffix}") for suffix in ("known", "ready")]
+    assert lives == [-1, -1]
+
+
+def test_a_batch_that_is_held_is_no_originals_when_the_index_has_expired(world: World) -> None:
+    world.put_in("L", "a", "b", timeout_ms=1_000)
+    world.pass_time(FIND_MS + 1)
+    (lease,) = world.run(world.engine.lease("by hand", ["q"], 1, 60_000)).leases
+    world.command("DEL", f"{BASE}:tenure:known", f"{BASE}:tenure:ready")
+    for _ in range(3):
+        world.pass_time(1_100)
+        assert world.take(10, "other") == [], "its timeout is for the batches of originals"
+    world.audit()
+    world.finish(lease)
+    world.pass_time(FIND_MS + 1)
+    assert world.take_ids() == ["b"]

@@ -14,6 +14,7 @@ import pytest
 from tenure.compat.queue_farm import AsyncManager, AsyncWorker, JobEnded, Logger, Manager, Worker
 from tenure.compat.queue_farm.emitter import EVENTS
 from tenure.core.errors import InvalidArgument, PayloadInvalid
+from tenure.engines.queue_farm.config import INDEX_TTL_MS
 from tenure.testing.server import RedisServer
 from tests.support.waiting import until
 
@@ -64,6 +65,34 @@ def test_a_manager_pushes_and_deletes(server: RedisServer) -> None:
         ("delete", "a", id, False),
     ]
     manager.close()
+
+
+def test_a_manager_beside_node_workers_leaves_no_key_without_an_end(server: RedisServer) -> None:
+    manager = Manager(server.url)
+    for n in range(20):
+        id, gone = manager.push(f"q{n}", n), manager.push(f"q{n}", n)
+        assert manager.delete(f"q{n}", gone)
+        for key in (f"queue-farm:queue:q{n}", f"queue-farm:job:{id}"):
+            server.command("DEL", key)  # a Node worker ran the job, and left the queue
+        server.command("SREM", "queue-farm:active", f"q{n}")
+    manager.close()
+    lives = {key: server.command("PTTL", key) for key in server.command("KEYS", "*")}
+    assert [key for key, ms in lives.items() if ms < 0] == []
+    known, ready = lives[b"queue-farm:tenure:known"], lives[b"queue-farm:tenure:ready"]
+    assert known <= INDEX_TTL_MS, "it is not prolonged by each push, so that it does not grow for ever"
+    assert server.command("SCARD", "queue-farm:tenure:known") == 20
+    assert ready > 0
+
+
+def test_jobs_are_found_when_the_index_has_expired(server: RedisServer) -> None:
+    handled: list[Any] = []
+    worker = Worker(lambda queue, jobs: handled.extend(jobs), server.url)
+    for n in range(5):
+        worker.push("a", n)
+    server.command("DEL", "queue-farm:tenure:known", "queue-farm:tenure:ready")  # they expire at one moment
+    worker.drain()
+    assert handled == [0, 1, 2, 3, 4]
+    worker.close()
 
 
 @pytest.mark.parametrize("bad", [float("nan"), object(), {1, 2}], ids=["nan", "object", "set"])

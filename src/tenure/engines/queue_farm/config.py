@@ -29,6 +29,8 @@ DROPS_MOST: Final = 20
 """Deleted jobs at the front of a lane that one claim removes, beyond those that it takes."""
 DROPPED_MS: Final = 10 * limits.SECOND
 """How long after its last job a lane is looked at again, where there are original clients."""
+INDEX_TTL_MS: Final = 10 * limits.MINUTE
+"""How long the index of lanes lasts where only producers of Tenure are."""
 LANES_MOST: Final = 10_000
 """Lanes that are counted, and searched for a job whose lane is not known."""
 

@@ -11,5 +11,8 @@ local waiting = lengths_of(lane)
 if not waiting or call('LREM', queue_key(lane), 1, id) == 0 then return remember(session, number, '0') end
 local time = clock()
 end_on_wire(config, time, id, lane, 'delete')
-if not batch_of(lane) then place(config, time, lane) end
+if not batch_of(lane) then
+  place(config, time, lane)
+  bound_index(time)
+end
 return remember(session, number, '1')

@@ -27,11 +27,13 @@ for i = 5, #ARGV, 6 do
     call('LPUSH', queue_key(lane), id)
   end
 end
+local is_new = false
 for _, lane in ipairs(order) do
   call('SADD', wire('active'), lane)
-  if call('SADD', key('known'), lane) == 1 or call('ZSCORE', key('ready'), lane) then
-    place(config, time, lane)
-  end
+  local added = call('SADD', key('known'), lane)
+  if added == 1 or call('ZSCORE', key('ready'), lane) then place(config, time, lane) end
+  is_new = is_new or added == 1
 end
+if is_new then bound_index(time) end
 note_layout()
 return remember(session, number, table.concat(letters))

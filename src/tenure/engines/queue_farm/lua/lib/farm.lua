@@ -75,6 +75,15 @@ local function observe(config, time, lane)
   call('ZREM', key('ready'), lane)
 end
 
+-- While no Tenure worker is about, nothing removes the lanes that originals empty. So `known` and `ready` expire then, at one moment.
+-- A worker finds the lanes in `active`, as those of original producers.
+local function bound_index(time)
+  local found = tonumber(call('HGET', key('meta'), 'found') or nil)
+  if found and time - found < @PRESENCE_TTL_MS@ or call('PTTL', key('known')) >= 0 then return end
+  for _, suffix in ipairs({ 'known', 'ready', 'wake' }) do call('PEXPIREAT', key(suffix), digits(time + @INDEX_TTL_MS@)) end
+  call('PEXPIRE', key('meta'), @META_TTL_MS@)
+end
+
 -- Put a lane where it belongs: no batch of Tenure's is active in it. Answers whether it may run now.
 local function place(config, time, lane, front)
   local waiting, active = lengths_of(lane)

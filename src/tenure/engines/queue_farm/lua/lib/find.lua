@@ -22,10 +22,14 @@ local function recheck(config, time, lane, text)
   place(config, time, lane)
 end
 
--- Whether it is time to look again, for all workers together.
+-- Whether it is time to look again, for all workers together. Where none was about, the index has a time to live: see lib farm.
 local function may_look(config, time)
   local last = tonumber(call('HGET', key('meta'), 'found') or nil) or 0
-  return time < last or time - last >= config.find
+  if time >= last and time - last < config.find then return false end
+  if time < last or time - last >= @PRESENCE_TTL_MS@ then
+    for _, suffix in ipairs({ 'known', 'ready', 'meta' }) do call('PERSIST', key(suffix)) end
+  end
+  return true
 end
 
 -- Of these lanes, those without jobs, and the others. Many are empty where there are any, so they are asked about together.
@@ -62,12 +66,16 @@ local function sweep_dropped(config, time, limit)
   return #lanes
 end
 
--- Take in the lanes that original producers made active. Those without jobs are left to no client.
+-- Take in the lanes that original producers made active. Those without jobs are left to no client. A lane with a batch of Tenure's
+-- is among them when the index has expired: that batch is no original's.
 local function take_in(config, time, news)
   local lanes, drops = {}, {}
   for n = 1, math.min(#news, @NEWS_MOST@) do lanes[n] = news[n] end
   local empty, others = split_empty(lanes)
-  for _, lane in ipairs(others) do place(config, time, lane) end
+  local claimed = #others > 0 and call('HMGET', key('claims'), unpack(others)) or {}
+  for n, lane in ipairs(others) do
+    if claimed[n] then call('SADD', key('known'), lane) else place(config, time, lane) end
+  end
   if #empty == 0 then return end
   for _, lane in ipairs(empty) do drops[#drops + 1], drops[#drops + 2] = time, lane end
   call('SREM', wire('active'), unpack(empty))
