@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenure.testing.server import RedisServer, _free_port
+from tenure.testing.ports import Ports
+from tenure.testing.server import RedisServer
 
 OPENSSL = shutil.which("openssl")
 
@@ -61,13 +62,17 @@ class Authority:
 
 def has_tls(binary: str, files: tuple[str, ...]) -> bool:
     """Whether a server program was built with TLS. `files`: the options that name its certificate."""
-    probe = RedisServer(binary, aof=False, args=["--tls-port", str(_free_port()), *files])
+    ports = Ports()
+    probe = RedisServer(binary, aof=False, args=["--tls-port", str(ports.take()), *files])
     try:
         probe.start()
-    except AssertionError:
+    except AssertionError as error:
+        if "Bad directive" not in str(error):
+            raise  # it knows TLS, and did not start for another reason
         return False
     finally:
         probe.close()
+        ports.close()
     return True
 
 

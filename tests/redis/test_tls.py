@@ -11,7 +11,8 @@ import pytest
 
 from tenure.core.errors import AccessDenied, NotConfigured, Unreachable
 from tenure.redis.sync import SyncDriver
-from tenure.testing.server import RedisServer, _free_port
+from tenure.testing.ports import Ports
+from tenure.testing.server import RedisServer
 from tests.redis.certificates import OPENSSL, Authority, has_tls
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, record
@@ -32,20 +33,26 @@ class Secure:
         self.ca, self.other_ca = ours.own.cert, theirs.own.cert
         self.client = ours.sign("client", "DNS:client")
         self.servers: list[RedisServer] = []
+        self._ports = Ports()
         self.port = self._start(binary, ours, "here", "IP:127.0.0.1,DNS:localhost", "no")
         self.elsewhere = self._start(binary, ours, "elsewhere", "DNS:redis.example.org", "no")
         self.strict = self._start(binary, ours, "strict", "IP:127.0.0.1", "yes")
 
     def _start(self, binary: str, ours: Authority, name: str, host: str, clients: str) -> int:
-        port = _free_port()
         files = ours.sign(name, host).options(self.ca)
         if not self.servers and not has_tls(binary, files):
             pytest.skip("this server was built without TLS")
+        port = self._ports.take()
         args = ["--tls-port", str(port), *files, "--tls-auth-clients", clients, "--requirepass", "s3cret"]
         server = RedisServer(binary, aof=False, args=args, password="s3cret")
         self.servers.append(server)
         server.start()
         return port
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.close()
+        self._ports.close()
 
     def url(self, port: int, **options: object) -> str:
         query = "&".join(f"{name}={value}" for name, value in options.items())
@@ -56,8 +63,7 @@ class Secure:
 def secure(redis_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     made = Secure(redis_binary, tmp_path_factory.mktemp("tls"))
     yield made
-    for server in made.servers:
-        server.close()
+    made.close()
 
 
 def test_a_verified_connection_carries_everything(secure: Secure, drive: MakeDrive) -> None:

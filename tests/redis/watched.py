@@ -18,7 +18,8 @@ from tenure.core.errors import RedisError, ReplyError
 from tenure.core.steps import Arg, Reply
 from tenure.redis.sync import SyncDriver
 from tenure.testing.death_signal import dies_with_parent
-from tenure.testing.server import RedisServer, _free_port
+from tenure.testing.ports import Ports
+from tenure.testing.server import RedisServer
 from tests.redis.operations import command
 
 SERVICE = "shop"
@@ -91,7 +92,8 @@ class Watched(Pair):
         self._binary = binary
         self._folder = Path(tempfile.mkdtemp(prefix="tenure-"))
         self._sentinel_password = sentinel_password
-        self.ports = [_free_port() for _ in range(sentinels)]
+        self._reserved = Ports()
+        self.ports = [self._reserved.take() for _ in range(sentinels)]
         self._processes: list[subprocess.Popen[bytes]] = []
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="sentinels")
 
@@ -111,6 +113,7 @@ class Watched(Pair):
             process.kill()
             process.wait()
         self._starter.shutdown()
+        self._reserved.close()
         super().__exit__(kind, error, tb)
         shutil.rmtree(self._folder, ignore_errors=True)
 

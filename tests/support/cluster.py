@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ from tenure.core.errors import ReplyError
 from tenure.core.partitions import place_of
 from tenure.engines.native.keys import queue_prefix
 from tenure.redis.slots import SLOTS, slot_of_key
+from tenure.testing.ports import Ports
 from tenure.testing.server import RedisServer
 from tests.support.bus import BUS_ABOVE, Buses
 
@@ -46,6 +46,8 @@ class Cluster:
         buses: Buses | None = None,
     ) -> None:
         self._stack = ExitStack()
+        self._reserved = Ports()
+        self._stack.callback(self._reserved.close)
         self._buses = buses
         self._masters = masters
         self._password = password
@@ -60,7 +62,7 @@ class Cluster:
             common += ["--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients", "no", *tls]
         self._scheme = "rediss+cluster" if tls else "redis+cluster"
         for _ in range(masters * (1 + replicas)):
-            port = _free_port()
+            port = _take_port(self._reserved)
             listens = ["--tls-port" if tls else "--port", str(port)]
             if buses is not None:
                 listens += ["--cluster-announce-bus-port", str(buses.add(port))]
@@ -218,13 +220,13 @@ def redis_cluster(binary: str) -> Iterator[int]:
         yield cluster.ports[cluster.nodes[0]]
 
 
-def _free_port() -> int:
-    """Return a port that is free, as is that of the cluster bus, 10,000 above. Outgoing connections use neither."""
-    for port in random.sample(range(10_000, 20_000), PORTS_TRIED):
-        with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as bus:
-            one.bind(("127.0.0.1", port))
-            bus.bind(("127.0.0.1", port + BUS_ABOVE))
-            return port
+def _take_port(ports: Ports) -> int:
+    """Reserve a port, and that of the cluster bus, 10,000 above. Outgoing connections use neither."""
+    # Each test process sets the seed of `random` to the same number before each test.
+    for port in random.SystemRandom().sample(range(10_000, 20_000), PORTS_TRIED):
+        with contextlib.suppress(OSError):
+            ports.take(port + BUS_ABOVE)
+            return ports.take(port)
     raise AssertionError("no free port was found")
 
 

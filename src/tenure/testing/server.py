@@ -13,7 +13,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -28,6 +27,7 @@ from tenure.core.steps import Arg, Command, Reply, Steps
 from tenure.redis.embedded.binary import candidates, version_of
 from tenure.redis.sync import SyncDriver
 from tenure.testing.death_signal import dies_with_parent
+from tenure.testing.ports import Ports
 
 _START_S: Final = 15.0
 _STOP_S: Final = 10.0
@@ -70,7 +70,8 @@ class RedisServer:
     ) -> None:
         self.binary = binary
         self.directory = Path(tempfile.mkdtemp(prefix="tenure-"))
-        self.port = _free_port() if tcp else 0
+        self._ports = Ports()
+        self.port = self._ports.take() if tcp else 0
         self._password = password
         self._args = [*_options(aof), *args]
         self._process: subprocess.Popen[bytes] | None = None
@@ -154,6 +155,7 @@ class RedisServer:
         """Kill the server and remove its data."""
         self._driver.close()
         self.kill()
+        self._ports.close()
         self._starter.shutdown()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -199,10 +201,3 @@ def _steps(args: tuple[Arg, ...]) -> Steps[Reply]:
 def _options(aof: bool) -> list[str]:
     persist = ["--appendonly", "yes", "--appendfsync", "everysec"] if aof else ["--appendonly", "no"]
     return ["--save", "", "--maxmemory-policy", "noeviction", "--daemonize", "no", *persist]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
