@@ -86,6 +86,47 @@ def test_starts_and_ends_where_they_are_wanted(tenure, redis_url, tmp_path, want
     assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is wanted
 
 
+CONFIGURED = """
+import logging.config
+from tenure import Tenure
+
+def configure():
+    handler = {"class": "logging.StreamHandler", "formatter": "app"}
+    logging.config.dictConfig({
+        "version": 1, "formatters": {"app": {"format": "APP %(name)s %(message)s"}}, "handlers": {"app": handler},
+        "root": {"handlers": ["app"], "level": "INFO"},
+    })
+
+app = Tenure()
+
+@app.task(retries=0)
+def in_job() -> None:
+    configure()
+    raise ValueError("no card")
+"""
+
+
+@pytest.mark.parametrize("where", ["module", "job"])
+def test_what_an_app_configures_does_not_silence_its_worker(tenure, redis_url, tmp_path, where):
+    text = CONFIGURED if where == "job" else CONFIGURED.replace("app = Tenure()", "app = Tenure()\nconfigure()")
+    (tmp_path / "shop.py").write_text(text)
+    with Tenure(redis_url) as app:
+        app.task(name="shop.in_job")(lambda: None).enqueue()
+    run = tenure("worker", "shop:app", "--burst", url=redis_url).end()
+    for event in ("worker_started", "failed", "traceback", "worker_stopped"):
+        assert len([line for line in run.err.splitlines() if f" {event} " in line]) == 1, run.err
+    assert "APP tenure" not in run.err
+
+
+def test_an_app_may_take_the_lines_of_its_worker(tenure, redis_url, tmp_path):
+    (tmp_path / "shop.py").write_text(CONFIGURED.replace("app = Tenure()", "app = Tenure()\nconfigure()"))
+    with Tenure(redis_url) as app:
+        app.task(name="shop.in_job")(lambda: None).enqueue()
+    run = tenure("worker", "shop:app", "--burst", "--log-by-app", url=redis_url).end()
+    lines = [line for line in run.err.splitlines() if "failed queue=" in line]
+    assert [line.partition(" failed")[0] for line in lines] == ["APP tenure.worker"]
+
+
 def test_a_queue_that_is_paused_and_one_that_is_unknown_are_named(tenure, redis_url):
     with Tenure(redis_url) as app:
         app.queue("images").enqueue(b"x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
@@ -61,7 +62,8 @@ def run(commands: click.Command, args: list[str]) -> int:
     _open_closed_streams()
     try:
         status = commands.main(args or ["--help"], prog_name="tenure", standalone_mode=False)
-        sys.stdout.flush()
+        with contextlib.suppress(ValueError, AttributeError):  # the app of a worker has closed or removed it
+            sys.stdout.flush()
     except click.Abort:
         return Exit.INTERRUPTED
     except click.ClickException as error:

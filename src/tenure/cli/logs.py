@@ -9,6 +9,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from logging.handlers import QueueHandler, QueueListener
@@ -20,7 +21,7 @@ from tenure.core.log_events import LOG_EVENTS, OUTCOMES
 from tenure.core.logfmt import PARTS, line
 from tenure.core.names import LOG_ERRORS, LOG_FORMATS
 from tenure.runtime.log import JOBS, log_event
-from tenure.runtime.observe.format import HumanFormatter, formatter
+from tenure.runtime.observe.format import HumanFormatter, JsonFormatter, formatter
 from tenure.settings import Settings
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -28,6 +29,7 @@ _COLOURS: Final = {logging.DEBUG: _DIM, logging.INFO: "\x1b[32m", logging.WARNIN
     (logging.ERROR, logging.CRITICAL), "\x1b[31m"
 )
 LEVELS: Final = ("debug", "info", "warning", "error")
+OURS: Final = logging.getLogger("tenure")
 LOG_END_S: Final = 2
 """How long the last lines of a log may take to be written."""
 
@@ -55,18 +57,49 @@ class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
         super().emit(record)
 
 
-def set_up_logging(level: str, form: str | None = None, jobs: bool | None = None) -> None:
+def set_up_logging(level: str, form: str | None = None, jobs: bool | None = None, *, by_app: bool = False) -> None:
     """Log on stderr from this level on. `form`: `human` or `json`; None: as TENURE_LOG_FORMAT says.
 
-    `jobs`: also each start and each good end of a job; None: on a terminal, and at debug. Raises `NotConfigured` for
-    another value of the variable.
+    `jobs`: also each start and each good end of a job; None: on a terminal, and at debug. `by_app`: see `log_to`.
+    Raises `NotConfigured` for another value of the variable.
     """
     handler = StderrHandler()
     form = form or Settings.load().log_format
     handler.setFormatter(TerminalFormatter() if form == "human" and draws_colours(sys.stderr) else formatter(form))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    log_to(handler, logging.getLevelNamesMapping()[level.upper()], by_app=by_app)
     if jobs or (jobs is None and (level == "debug" or sys.stderr.isatty())):
         JOBS.setLevel(logging.INFO)
+
+
+def log_to(handler: logging.Handler, level: int, *, by_app: bool) -> None:
+    """Log Tenure's lines with this handler, and the lines of the app until its code has configured logging.
+
+    The app is loaded later and may call `logging.config.dictConfig` or `basicConfig` at any time. So the root logger
+    gets no handler: `basicConfig` would do nothing then, and each line of the worker would come twice. The handler of
+    last resort writes what no other handler takes, also when the app's configuration removes Tenure's handler.
+    `by_app`: the app's handlers get Tenure's lines, too.
+    """
+    logging.lastResort = handler
+    logging.getLogger().setLevel(level)
+    if not by_app:
+        OURS.handlers, OURS.propagate = [handler], False
+        OURS.setLevel(level)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSetup:
+    """How this process logs, for one that it starts."""
+
+    level: int
+    form: str
+    by_app: bool
+
+    @classmethod
+    def current(cls) -> LogSetup:
+        """Read it before the app is loaded, because the app may change it."""
+        handler = logging.lastResort
+        is_json = handler is not None and isinstance(handler.formatter, JsonFormatter)
+        return cls(logging.getLogger().level, "json" if is_json else "human", OURS.propagate)
 
 
 def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,6 +116,10 @@ def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
         help="Log the start and the end of each job. [default: on a terminal, and at debug]",
     )  # fmt: skip
     @click.option(
+        "--log-by-app", is_flag=True,
+        help="The app configures the log of its worker, too: Tenure's lines go to the app's handlers only.",
+    )  # fmt: skip
+    @click.option(
         "--log-errors", type=click.Choice(LOG_ERRORS),
         help="How much of a job's error to log; less where errors hold data. [default: TENURE_LOG_ERRORS, or "
         "traceback]",
@@ -93,10 +130,11 @@ def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
         log_level: str,
         log_format: str | None,
         log_jobs: bool | None,
+        log_by_app: bool,
         log_errors: str | None,
         **options: Any,
     ) -> None:
-        set_up_logging(log_level, log_format, log_jobs)
+        set_up_logging(log_level, log_format, log_jobs, by_app=log_by_app)
         # A keeper process logs in the same form.
         os.environ.update({"TENURE_LOG_FORMAT": log_format} if log_format else {})
         os.environ.update({"TENURE_LOG_ERRORS": log_errors} if log_errors else {})
@@ -111,17 +149,17 @@ def log_in_thread() -> Callable[[], bool]:
     The function that it returns ends the thread. It returns False if stderr has accepted nothing for `LOG_END_S`: then
     the end of the interpreter would wait for stderr, too.
     """
-    root = logging.getLogger()
-    handlers, lines = root.handlers, queue.SimpleQueue[logging.LogRecord]()
-    writer = QueueListener(lines, *handlers)
-    root.handlers = [_Unformatted(lines)]
+    handler, lines = logging.lastResort, queue.SimpleQueue[logging.LogRecord]()
+    assert handler is not None
+    writer, level = QueueListener(lines, handler), logging.getLogger().level
+    log_to(_Unformatted(lines), level, by_app=False)
     writer.start()
 
     def end() -> bool:
         ending = threading.Thread(target=writer.stop, daemon=True)
         ending.start()
         ending.join(LOG_END_S)
-        root.handlers = handlers
+        log_to(handler, level, by_app=False)
         return not ending.is_alive()
 
     return end

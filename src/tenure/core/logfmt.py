@@ -20,9 +20,16 @@ def log_line(logger: logging.Logger, name: str, level: int | None, fields: Mappi
     """Log one event of `LOG_EVENTS`: the line for people, and its parts for a formatter with another format."""
     event = LOG_EVENTS[name]
     level = event.level if level is None else level
-    if logger.isEnabledFor(level):
+    if is_on(logger, level):
         text = line(name, fields if name in OUTCOMES else {**fields, "message": event.message})
         logger.log(level, "%s", text, extra={PARTS: (name, fields)}, stacklevel=3)
+
+
+def is_on(logger: logging.Logger, level: int) -> bool:
+    """Return whether the logger has this level on. It is enabled again: by default `logging.config.dictConfig` disables
+    each logger that it does not name."""
+    logger.disabled = False
+    return logger.isEnabledFor(level)
 
 
 def line(name: str, fields: Mapping[str, object]) -> str:

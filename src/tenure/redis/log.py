@@ -8,9 +8,9 @@ from typing import Final
 from tenure.core.logfmt import log_line
 
 LOGGER: Final = logging.getLogger("tenure.redis")
+LOGGER.addHandler(logging.NullHandler())  # a program that has not configured logging sees no lines
 
 
 def log_event(name: str, /, **fields: object) -> None:
-    """Log one event. A program that has not configured logging does not see it."""
-    if LOGGER.hasHandlers():
-        log_line(LOGGER, name, None, fields)
+    """Log one event."""
+    log_line(LOGGER, name, None, fields)

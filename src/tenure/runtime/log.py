@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 from tenure.core.job import Dropped, ErrorInfo, Lease
-from tenure.core.logfmt import PARTS, line, log_line
+from tenure.core.logfmt import PARTS, is_on, line, log_line
 from tenure.core.names import ErrorDetail
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.text import masked
@@ -115,7 +115,7 @@ def callback_failed(
 
 def logs_jobs() -> bool:
     """Whether starts and good ends are logged."""
-    return JOBS.isEnabledFor(logging.INFO)
+    return JOBS.level != logging.NOTSET and is_on(JOBS, logging.INFO)
 
 
 def started(lease: Lease) -> None:

@@ -19,6 +19,7 @@ from tenure.app.preflight import Inspection, log
 from tenure.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 from tenure.cli.errors import Exit, UserError, safe
 from tenure.cli.loader import blaming, load
+from tenure.cli.logs import LogSetup
 from tenure.cli.work.banner import show_banner
 from tenure.cli.work.launch import launch
 from tenure.cli.work.weights import current_spelling
@@ -60,6 +61,7 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
     socket = ParentSocket(parent)
     if url is not None:
         os.environ["TENURE_URL"] = url
+    log_setup = LogSetup.current()
     app = load(name)
     if url is not None and app.settings.url != url:
         raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
@@ -69,7 +71,7 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
     # Whatever loop the app prefers is for its own code.
     try:
         with asyncio.Runner(loop_factory=loop_factory(start.loop)) as runner:
-            runner.run(_work(app, replace(options, launch=launch(name), source=name), start, socket))
+            runner.run(_work(app, replace(options, launch=launch(name, log_setup), source=name), start, socket))
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
@@ -125,7 +127,7 @@ def _ended(finished: Finished) -> None:
         faulthandler.dump_traceback_later((LINGER_MS + FORCE_MS) / limits.SECOND, exit=True, file=_STDERR)
     except RuntimeError:  # the system allows no further thread
         os._exit(status)
-    with contextlib.suppress(OSError):  # the end of the command tells of it
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a handler may have closed or removed it
         sys.stdout.flush()
 
 

@@ -15,31 +15,30 @@ from typing import Final
 from tenure.bootstrap import command_of
 from tenure.cli.errors import UserError, tell
 from tenure.cli.loader import load
-from tenure.cli.logs import StderrHandler
+from tenure.cli.logs import LogSetup, StderrHandler, log_to
 from tenure.runtime.isolation.channel import WorkerChannel
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.isolation.main import ignore_signals, serve
-from tenure.runtime.observe.format import JsonFormatter, formatter
+from tenure.runtime.observe.format import formatter
 
 FAILED: Final = 1
 
 
-def launch(app: str) -> Launch:
-    """Return how the worker of this app starts its job processes. They log as this process does now."""
-    logger = logging.getLogger()
-    form = "json" if any(isinstance(one.formatter, JsonFormatter) for one in logger.handlers) else "human"
-    words = command_of("tenure.cli.work.launch", app, str(logger.level), form)
+def launch(app: str, log: LogSetup) -> Launch:
+    """Return how the worker of this app starts its job processes. They log as the worker did before its app was loaded,
+    and load the app, too."""
+    words = command_of("tenure.cli.work.launch", app, str(log.level), log.form, "app" if log.by_app else "")
     return Launch(lambda descriptor: [*words, str(descriptor)], dict(os.environ))
 
 
 def main(words: Sequence[str]) -> None:
-    target, level, form, descriptor = words
+    target, level, form, by_app, descriptor = words
     ignore_signals()
     channel = WorkerChannel(socket.socket(fileno=int(descriptor)))
     sys.path[:] = map(os.fsdecode, channel.begin().path)
     handler = StderrHandler()
     handler.setFormatter(formatter(form))
-    logging.basicConfig(level=int(level), handlers=[handler])
+    log_to(handler, int(level), by_app=bool(by_app))
     logging.getLogger("asyncio").setLevel(logging.INFO)  # as in the worker
     # One job at a time: a sync handler below async middleware holds up no other job.
     os.environ["TENURE_SYNC_ON_LOOP"] = "allow"
