@@ -7,6 +7,7 @@ may contain a module with the name of a standard one.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -29,9 +30,11 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 
 def _main() -> None:
-    if "--parent" in sys.argv:
+    if any(word.startswith("--parent=") for word in sys.argv):
         # A worker process. Ctrl-C on a terminal reaches its parent too, which stops it.
         signal.signal(signal.SIGINT, lambda *_: None)
+        # It holds no job until it has loaded the app and handles signals itself.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     folder = str(FILE.parent.parent)
     # Load the package by its location: another Tenure may come earlier on the path.
     spec = PathFinder.find_spec(FILE.parent.name, [folder])

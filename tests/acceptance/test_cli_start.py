@@ -86,3 +86,21 @@ def test_a_burst_gives_up(tenure, tmp_path):
     run = tenure("worker", "jobs:app", *waiting, url=f"unix://{tmp_path}/none.sock").end(expect=1)
     assert "did not respond for 1.5 s" in run.err
     assert "redis_lost what=start" not in run.err
+
+
+@pytest.mark.parametrize("blocked", [(), (signal.SIGTERM, signal.SIGINT)], ids=["as usual", "blocked by its caller"])
+def test_a_worker_that_is_told_to_stop_while_it_starts_ends_in_good_order(redis_url, tmp_path, blocked):
+    command = [sys.executable, "-X", "importtime", "-m", "tenure", "worker", "jobs:app"]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env={**os.environ, "TENURE_URL": redis_url}, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.endswith(" tenure.cli.logs\n"):  # it is about to start its first process
+                process.terminate()
+        assert process.wait(60) == 0

@@ -1,5 +1,7 @@
 """The lifespan of an app in the processes of `tenure worker`."""
 
+import pytest
+
 from tenure import Tenure
 
 JOBS = """
@@ -39,9 +41,10 @@ def test_each_process_opens_before_its_first_job_and_closes_after_its_last(tenur
     assert lines[-1] == "closed"
 
 
-def test_a_start_that_fails_ends_the_worker_with_the_reason(tenure, redis_url, tmp_path):
-    (tmp_path / "jobs.py").write_text(JOBS)
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit"])
+def test_a_start_that_fails_ends_the_worker_with_the_reason(tenure, redis_url, tmp_path, error):
+    (tmp_path / "jobs.py").write_text(JOBS.replace("RuntimeError", error))
     run = tenure("worker", "jobs:app", url=redis_url, BOOM="1").end(2)
     assert "The lifespan of the app failed at its start. It raised:" in run.err
-    assert "RuntimeError: no database" in run.err
+    assert f"{error}: no database" in run.err
     assert "worker_started" not in run.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -80,6 +81,28 @@ async def test_what_was_opened_is_closed_when_the_start_fails() -> None:
         await app.lifespan().begin()
     assert isinstance(failed.value.__cause__, RuntimeError)
     assert told == ["opened", "closed"]
+
+
+async def test_an_exit_at_the_start_is_an_error_with_its_message() -> None:
+    app = Tenure()
+
+    @app.on_startup
+    async def boom() -> None:
+        sys.exit("DATABASE_URL is not set")
+
+    with pytest.raises(LifespanFailed) as failed:
+        await app.lifespan().begin()
+    assert isinstance(failed.value.__cause__, SystemExit)
+    assert str(failed.value.__cause__) == "DATABASE_URL is not set"
+
+
+async def test_an_exit_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    app = Tenure()
+    app.on_shutdown(lambda: sys.exit("too late"))
+    lifespan = app.lifespan()
+    await lifespan.begin()
+    await lifespan.end()
+    assert "lifespan_failed error=SystemExit error_message='too late'" in caplog.text
 
 
 async def test_a_start_that_is_cancelled_ends() -> None:

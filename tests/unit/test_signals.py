@@ -42,3 +42,11 @@ async def test_under_nohup_and_below_a_supervisor_it_is_theirs():
     signal.signal(signal.SIGHUP, lambda number, _: heard.append(number))
     assert await asks(signal.SIGHUP) == 0
     assert heard == [signal.SIGHUP]
+
+
+async def test_a_signal_that_the_caller_has_blocked_asks_for_a_stop():
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        assert await asks(signal.SIGTERM) == 1
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

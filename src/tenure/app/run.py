@@ -47,6 +47,7 @@ from tenure.runtime.log import Once, log_event
 from tenure.runtime.machine import Machine, private_directory
 from tenure.runtime.ports import Env
 from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
 
 QUEUES_LOOKED_AT: Final = 100
@@ -175,7 +176,8 @@ async def run_worker(
         status = ExitStatus.FAILED
         try:
             lifespan = app.lifespan()
-            await lifespan.begin()
+            with on_signals(worker.stop) if options.signals else contextlib.nullcontext():
+                await lifespan.begin()
             status = await worker.run()
             if status is not ExitStatus.HARD:
                 await lifespan.end()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -100,4 +101,14 @@ def commands() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The command `tenure`. Ends the process with the status of the command."""
-    sys.exit(run(commands, list(sys.argv[1:] if args is None else args)))
+    words = list(sys.argv[1:] if args is None else args)
+    _handle_signals(words)
+    sys.exit(run(commands, words))
+
+
+def _handle_signals(words: Sequence[str]) -> None:
+    """Let signals end the command, also if its caller has blocked them. A worker that gets SIGTERM before it has started
+    anything ends in good order, also as the first process of a container, where the default is to ignore it."""
+    if words[:1] in (["worker"], ["dev"]) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))

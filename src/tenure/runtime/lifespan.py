@@ -19,6 +19,11 @@ class LifespanFailed(Exception):
     """The user's code raised at the start. Its error is the cause."""
 
 
+class _Exited(Exception):
+    """The user's code called `sys.exit`. Its `SystemExit` is the cause: it must not leave a task, because it would end
+    the event loop at once, without its message."""
+
+
 class Lifespan:
     """Enters the context manager and calls `startup`; at the end calls `shutdown` and leaves the manager.
 
@@ -58,7 +63,7 @@ class Lifespan:
             try:
                 self._task.result()
             except Exception as error:
-                raise LifespanFailed("The lifespan of the app failed at its start.") from error
+                raise LifespanFailed("The lifespan of the app failed at its start.") from _users_error(error)
 
     async def end(self) -> None:
         """Log what the user's code raises, and a timeout after `END_S`."""
@@ -73,12 +78,18 @@ class Lifespan:
             log_event("lifespan_failed", error="Timeout", seconds=END_S)
             return
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
-            info = describe(error)
+            info = describe(_users_error(error))
             log_event(
                 "lifespan_failed", error=info.type, error_message=info.message, at=source_location(info.traceback)
             )
 
     async def _run(self, begun: asyncio.Event) -> None:
+        try:
+            await self._run_all(begun)
+        except SystemExit as error:
+            raise _Exited from error
+
+    async def _run_all(self, begun: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             if isinstance(self._manager, AbstractAsyncContextManager):
                 await stack.enter_async_context(self._manager)
@@ -96,3 +107,7 @@ async def _called(function: Callable[[], Any]) -> None:
     answer = function()
     if inspect.isawaitable(answer):
         await answer
+
+
+def _users_error(error: BaseException) -> BaseException:
+    return error.__cause__ or error if isinstance(error, _Exited) else error

@@ -49,6 +49,7 @@ def on_signals(act: Callable[[], object]) -> Iterator[None]:
         loop.call_soon_threadsafe(act)
 
     before = {number: signal.signal(number, came) for number in numbers}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)  # the caller, or code of the app, may have blocked them
     try:
         yield
     finally:
