@@ -124,6 +124,12 @@ class TestTeller:
                 assert b"Content-Length: %d" % len(body) in head
                 assert json.loads(body)["workers"][0]["worker"] == "w"
 
+    async def test_idle_connections_keep_no_probe_from_its_answer(self, port):
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        assert (await ask(port, b"GET /live HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        for _, writer in idle:
+            writer.close()
+
     @pytest.mark.parametrize(
         ("request_", "status"),
         [(b"GET / HTTP/1.1\r\n\r\n", b"404"), (b"POST /live HTTP/1.1\r\n\r\n", b"405"), (b"\r\n\r\n", b"40")],

@@ -107,8 +107,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _handle_signals(words: Sequence[str]) -> None:
-    """Let signals end the command, also if its caller has blocked them. A worker that gets SIGTERM before it has started
-    anything ends in good order, also as the first process of a container, where the default is to ignore it."""
+    """Let signals end the command, also if its caller has blocked them.
+
+    A worker that gets SIGTERM before it has started anything ends in good order, also as the first process of a
+    container, where the default is to ignore it.
+    """
     if words[:1] in (["worker"], ["dev"]) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))

@@ -22,7 +22,7 @@ HEALTH_LIVE_MS: Final = limits.MINUTE
 HEALTH_MS: Final = 1 * limits.SECOND
 """How often a worker reports its health: in its file, and to its parent."""
 HEALTH_CONNECTIONS: Final = 32
-"""Health requests that are answered at one time. Further connections are closed."""
+"""Connections that may be open. A further one closes the oldest, which has sent no whole request yet."""
 HEALTH_REQUEST_MS: Final = 2 * limits.SECOND
 """How long one health request may take."""
 HEALTH_REQUEST_MAX: Final = 8 * 1024
@@ -110,7 +110,8 @@ class HealthReporter:
     def __init__(self, look: Callable[[], Health], outlets: HealthOutputs) -> None:
         self._look = look
         self._outlets = outlets
-        self._open = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        """The oldest first."""
         self._trouble = ""
         self._server: asyncio.Server | None = None
 
@@ -166,16 +167,19 @@ class HealthReporter:
     # ------------------------------------------------------------------------------------------------------ the port
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        if len(self._open) >= HEALTH_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
-            if self._open <= HEALTH_CONNECTIONS:
-                async with asyncio.timeout(HEALTH_REQUEST_MS / limits.SECOND):
-                    writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
-                    await writer.drain()
+            async with asyncio.timeout(HEALTH_REQUEST_MS / limits.SECOND):
+                writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
+                await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the end of the connection is the answer
         finally:
-            self._open -= 1
+            self._open.pop(writer, None)
             writer.close()
 
     def _response(self, request: bytes) -> bytes:
