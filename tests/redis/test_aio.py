@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
+import socket
+import ssl
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +19,7 @@ from tenure.core.errors import AccessDenied, InvalidArgument, Unreachable
 from tenure.core.steps import Draw, Nonce, Steps
 from tenure.redis.aio import AsyncDriver
 from tenure.testing.server import RedisServer
+from tests.redis.certificates import OPENSSL, Authority
 from tests.redis.operations import command, draw, record
 
 pytestmark = pytest.mark.every_server
@@ -246,3 +252,31 @@ async def test_a_call_that_is_cancelled_after_the_driver_was_closed_leaves_no_co
     with pytest.raises(asyncio.CancelledError):
         await call
     assert link.connection._writer is None
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="there is no openssl program to make certificates with")
+def test_a_tls_server_that_answers_nothing_leaves_no_connection(tmp_path: Path) -> None:
+    """TLS would close it with the server, which does not answer. The loop ends before that."""
+    authority = Authority(tmp_path, "ours")
+    node = authority.sign("node", "IP:127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(node.cert, node.key)
+
+    def serve(listener: socket.socket) -> ssl.SSLSocket:
+        connection = context.wrap_socket(listener.accept()[0], server_side=True)
+        assert connection.recv(1), "the password"
+        return connection
+
+    async def give_up(url: str, serving: Future[ssl.SSLSocket]) -> ssl.SSLSocket:
+        driver = AsyncDriver(url)
+        call = asyncio.create_task(driver.run(command("PING")))
+        connection = await asyncio.wrap_future(serving)
+        await driver.close()
+        await asyncio.wait([call])
+        return connection
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        url = f"rediss://:secret@127.0.0.1:{listener.getsockname()[1]}/0?ssl_ca_certs={authority.own.cert}"
+        connection = asyncio.run(give_up(url, pool.submit(serve, listener)))
+    gc.collect()  # an open transport is an error of the test
+    connection.close()

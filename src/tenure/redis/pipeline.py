@@ -35,6 +35,15 @@ class _Parser(WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
     pass
 
 
+class _Secure(aio.SSLConnection):
+    """Closes at once. TLS would wait up to 30 s for a server that does not answer, also while the client gives up."""
+
+    async def disconnect(self, *arguments: Any, **options: Any) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+        await super().disconnect(*arguments, **options)
+
+
 class _Waiting:
     """A call that waits for its reply. `reply` None: nothing waits for it, so it is dropped."""
 
@@ -96,7 +105,7 @@ class AsyncLink(Link, asyncio.Protocol):
 
     @classmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
-        kinds = {"redis": aio.Connection, "rediss": aio.SSLConnection, "unix": aio.UnixDomainSocketConnection}
+        kinds = {"redis": aio.Connection, "rediss": _Secure, "unix": aio.UnixDomainSocketConnection}
         # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
         options = options_of(target, None)
         connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
