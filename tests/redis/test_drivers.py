@@ -24,6 +24,7 @@ from tenure.core.limits import HOUR
 from tenure.core.steps import Command, Draw, Nonce, Reply, Script, Steps, WaitLost
 from tenure.redis.attempt import FirstContact
 from tenure.redis.sync import SyncDriver
+from tenure.testing.ports import Ports
 from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, draw, invoke, record
@@ -375,12 +376,12 @@ def _run_for_ever(url: str) -> None:
 def test_a_program_that_never_reached_its_redis_is_told_how_to_start_one(
     private_server: RedisServer, drive: MakeDrive
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    ports = Ports()
     contact = FirstContact(patience_s=0.05, hint="Start one.")
-    alone = drive(f"redis://127.0.0.1:{port}", first_contact=contact, patience_ms=HOUR)
+    alone = drive(f"redis://127.0.0.1:{ports.take()}", first_contact=contact, patience_ms=HOUR)
     with pytest.raises(Unreachable, match=r"^No Redis listens at .*Start one\.$") as raised:
         alone.run(command("PING"))
+    ports.close()
     assert raised.value.__suppress_context__, "the errors of the Redis client say nothing more"
     # Once it was reached, it was started: a restart takes longer than a program without a server should wait.
     reached = drive(private_server.tcp_url, first_contact=contact, patience_ms=200)

@@ -21,6 +21,7 @@ from tenure.processes.link import ParentSocket
 from tenure.processes.messages import Status, WorkerState
 from tenure.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
 from tenure.processes.slots import PAUSE_CAP_MS, Slot
+from tenure.testing.ports import Ports
 
 READY_S = HEALTH_READY_MS / limits.SECOND
 LIVE_S = HEALTH_LIVE_MS / limits.SECOND
@@ -111,9 +112,9 @@ class TestTeller:
 
     @pytest.fixture
     def free_port(self):
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            return one.getsockname()[1]
+        ports = Ports()
+        yield ports.take()
+        ports.close()
 
     async def test_live_and_ready(self, port):
         for self.now, live, ready in ((100.0, 200, 200), (100 + READY_S, 200, 503), (100 + LIVE_S, 503, 503)):
