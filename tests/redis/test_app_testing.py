@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -251,13 +252,29 @@ def test_a_handler_that_cancels_its_own_task_has_crashed(app):
     assert (view.state, view.failures, view.crashes) == (State.BROKEN, 0, 1 + more)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
-def test_the_end_of_the_program_is_raised_and_its_job_is_settled(app, error):
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_handler_that_exits_is_a_failure_as_in_a_worker(app, is_async):
+    def leave() -> None:
+        sys.exit(3)
+
+    async def aleave() -> None:
+        sys.exit(3)
+
+    leaves = app.task(name="leaves", retries=0)(aleave if is_async else leave)
+    leaves.enqueue()
+    assert app.testing().drain(raises=False) == Drained(failed=1)
+    job = leaves.enqueue()
+    with pytest.raises(SystemExit):
+        app.testing().drain()
+    assert job.state() is State.FAILED
+
+
+def test_ctrl_c_is_raised_in_any_case_and_its_job_is_settled(app):
     def raises() -> None:
-        raise error
+        raise KeyboardInterrupt
 
     job = app.task(name="raises", retries=0)(raises).enqueue()
-    with pytest.raises(type(error)):
+    with pytest.raises(KeyboardInterrupt):
         app.testing().drain(raises=False)
     assert job.state() is State.FAILED
 

@@ -205,7 +205,7 @@ def test_ticks_of_an_interval_do_not_pass_each_other() -> None:
 def test_overlap_queue_is_a_lane() -> None:
     queued = Policies.of({"overlap": "queue"})
     assert spec_of("s", Every(minutes=1), queued, JOB).shape == Shape(lane="schedule:s")
-    limited = Shape(limits=(LimitRule("x", concurrency=1),), share="a", persistent=True)
+    limited = Shape(limits=(LimitRule("x", concurrency=1),), share="a")
     job = NewJob("q", "i", b"p", shape=limited)
     assert spec_of("s", Every(minutes=1), queued, job).shape == dataclasses.replace(limited, lane="schedule:s")
     assert spec_of("s", Every(minutes=1), Policies(), job).shape == limited
@@ -224,6 +224,11 @@ def test_jobs_with_a_delay_or_an_id_are_refused() -> None:
     ):
         with pytest.raises(InvalidArgument, match="its jobs cannot have"):
             spec_of("s", Every(minutes=1), Policies(), job)
+
+
+def test_persistent_jobs_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="its jobs cannot be persistent"):
+        spec_of("s", Every(minutes=1), Policies(), NewJob("q", "i", b"", shape=Shape(persistent=True)))
 
 
 class TestApp:

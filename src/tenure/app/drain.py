@@ -192,7 +192,7 @@ class Drain:
         """Raise what the handler raised, unless it asked for a retry or for its cancellation."""
         errors = _real(raised)
         for error in errors:
-            if not isinstance(error, Exception):  # Ctrl-C, or pytest.fail
+            if not isinstance(error, (Exception, SystemExit)):  # Ctrl-C, or pytest.fail
                 raise error
             if self._raises and not isinstance(error, (Retry, RateLimited, JobCancelled)):
                 raise error

@@ -101,8 +101,8 @@ class Schedule:
         def sync(region: str) -> None: ...
 
     `name`: its name on the queue, the task's by default; several schedules of a task need names. `args`, `kwargs`: the
-    arguments. `using`: options of its jobs, those of `Task.using` except `id`, `queue`, `delay`, `run_after` and
-    `durable`.
+    arguments. `using`: options of its jobs, those of `Task.using` except `id`, `queue`, `delay`, `run_after`,
+    `durable` and `persistent`.
     `catch_up`: what happens to ticks that nothing could run in time: "one" (the default) runs the latest of them, "all"
     runs each, "skip" runs none. `window`: how many seconds late a tick may run (3,600); `skip` allows a minute.
     `overlap`: what happens at a tick while the previous job has not ended: "skip" (the default) leaves the tick out,
@@ -191,6 +191,11 @@ def spec_of(name: str, when: When, policies: Policies, job: NewJob, source: str 
     if job.delay_ms or job.run_at_ms is not None or job.own_id:
         raise InvalidArgument(
             f"Schedule {name!r}: its jobs cannot have an id, a delay, run_after or Debounce; each is due at its tick."
+        )
+    if job.shape.persistent:
+        raise InvalidArgument(
+            f"Schedule {name!r}: its jobs cannot be persistent: such a job never completes, so there would be one more "
+            "at each tick, or none. Enqueue it once, with a unique key."
         )
     return with_when(
         ScheduleSpec(

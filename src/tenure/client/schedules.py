@@ -86,9 +86,10 @@ class Schedules:
             app.schedules.add("eu", sync.using(lane="eu").call("eu"), Every(minutes=5), overlap="cancel")
             app.schedules.add("poll", b"...", Every(minutes=5), queue="feeds", using={"priority": -5})
 
-        `job`: a call of a task, with the options of `Task.using` except `id`, `delay`, `run_after` and `durable`; or
-        the raw payload of a queue, with these options in `using`. The other options are those of `Schedule`. The first
-        tick is the next one from now on. Headers are the schedule's own: enqueue middleware does not see its jobs.
+        `job`: a call of a task, with the options of `Task.using` except `id`, `delay`, `run_after`, `durable` and
+        `persistent`; or the raw payload of a queue, with these options in `using`. The other options are those of
+        `Schedule`. The first tick is the next one from now on. Headers are the schedule's own: enqueue middleware does
+        not see its jobs.
         Raises `DuplicateSchedule`, `InvalidArgument`, `PayloadInvalid`, `PayloadTooLarge` and `UnsupportedFeature`.
         """
         self._client.require(Feature.SCHEDULES)

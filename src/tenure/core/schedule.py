@@ -223,7 +223,8 @@ class ScheduleView:
     `explanation`: when it is due, in English. `when` None: this machine does not know the time zone. `task` None: a raw
     payload for the queue's handler. `source`: the app whose code has it; None: it was added at run time. `next`: the
     next tick, without its jitter; None: it is paused or over. `last`: the last tick that had a job, and `last_id` that
-    job. `runs`: ticks with a job. `skipped`: ticks left out because the previous job had not ended. `missed`: ticks
+    job. `runs`: ticks that were not left out, and triggers; with `unique` also those that added no job, because another
+    job has the key. `skipped`: ticks left out because the previous job had not ended. `missed`: ticks
     left out because they were late. `paused`: since when.
     """
 
