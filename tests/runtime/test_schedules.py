@@ -155,6 +155,15 @@ def test_a_schedule_whose_end_is_past_is_not_added(app: Tenure) -> None:
     assert app.schedules.list() == ()
 
 
+def test_an_update_cannot_end_a_schedule_in_silence_and_can_remove_its_end(app: Tenure) -> None:
+    past, later = datetime(2020, 1, 1, tzinfo=UTC), datetime.now(UTC) + timedelta(minutes=30)
+    app.schedules.add("s", b"p", Every(minutes=1), queue="q", end=later)
+    for change in ({"end": past}, {"when": Cron("0 0 29 2 *")}):
+        with pytest.raises(InvalidArgument, match="never due"):
+            app.schedules.update("q", "s", **change)
+    assert app.schedules.update("q", "s", when=Every(hours=2), end=None).next is not None
+
+
 def test_the_options_of_an_update_need_their_job(app: Tenure) -> None:
     app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"priority": 3})
     with pytest.raises(InvalidArgument, match="using: give the job, too"):

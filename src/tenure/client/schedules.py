@@ -96,10 +96,7 @@ class Schedules:
         template = self._template(job, queue, using)
         spec = spec_of(schedule_name(name), checked_when(when, "when"), Policies.of(options), template)
         now_ms, known = yield from self._client.engine.schedule(spec.queue, name)
-        if rules.first(spec, now_ms) == NO_MORE:
-            raise InvalidArgument(
-                f"Schedule {name!r} is never due from now on: its end is past, or before its next tick."
-            )
+        _check_due(spec, now_ms)
         if known is None and (yield from self._put(spec, "", now_ms, NO_MORE, 0)):
             return (yield from self._view(spec.queue, name))
         raise DuplicateSchedule(spec.queue, name)
@@ -117,7 +114,8 @@ class Schedules:
         using: UsingOptions | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Steps[ScheduleView]:
-        """Change a schedule that was added at run time. None, and options left out, keep what it has.
+        """Change a schedule that was added at run time. None, and options left out, keep what it has; `start=None` and
+        `end=None` remove them.
 
             app.schedules.update("reports", "nightly", when=Cron("0 3 * * *", tz="Europe/Berlin"), overlap="allow")
 
@@ -140,6 +138,8 @@ class Schedules:
             policies = Policies(**{**_fields(policies_of(spec)), **given})
             base = spec if template is None else spec_of(name, spec.when, policies, template)
             changed = with_when(base, due or spec.when, policies)
+            if due is not None or given.keys() & {"start_ms", "end_ms"}:
+                _check_due(changed, now_ms)
             state = stored.state
             if (yield from self._put(changed, stored.digest, now_ms, state.planned_ms, state.last_planned_ms)):
                 return (yield from self._view(queue, name))
@@ -303,6 +303,13 @@ class Schedules:
         if view is None:
             raise ScheduleNotFound(queue, name)
         return view
+
+
+def _check_due(spec: ScheduleSpec, now_ms: int) -> None:
+    if rules.first(spec, now_ms) == NO_MORE:
+        raise InvalidArgument(
+            f"Schedule {spec.name!r} is never due from now on: its end is past, or before its next tick."
+        )
 
 
 def _readable(stored: StoredSchedule) -> ScheduleSpec:
