@@ -103,6 +103,14 @@ def test_output_that_nobody_can_read(app, redis_url, output, status, says):
     assert "Traceback" not in done.stderr
 
 
+def test_output_in_a_locale_that_lacks_a_character(app, redis_url):
+    app.queue("emails").enqueue(b"x", id="a\N{RIGHTWARDS ARROW}b")
+    command = [sys.executable, "-m", "tenure", "jobs", "emails", "--namespace", "shop"]
+    environment = {**os.environ, "TENURE_URL": redis_url, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "a\\u2192b" in done.stdout) == (0, True)
+
+
 def test_workers_are_shown(tenure, redis_url, tmp_path):
     text = "from tenure import Tenure\napp = Tenure()\n@app.task\ndef f() -> None: ...\n"
     (tmp_path / "jobs.py").write_text(text)

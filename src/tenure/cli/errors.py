@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import io
 import os
 import sys
 import unicodedata
@@ -60,6 +61,8 @@ def run(commands: click.Command, args: list[str]) -> int:
     Raises any error that is not of Tenure, click or the user's app: it is a bug.
     """
     _open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # for a locale that lacks a character of a job
     try:
         status = commands.main(args or ["--help"], prog_name="tenure", standalone_mode=False)
         with contextlib.suppress(ValueError, AttributeError):  # the app of a worker has closed or removed it
