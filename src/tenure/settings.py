@@ -88,6 +88,14 @@ class Settings:
         "TENURE_REPLY_TIMEOUT",
         read=float,
     )
+    max_connections: int | None = _setting(
+        None,
+        "How many connections the calls of a process use at the same time: those of all its threads, those of each "
+        f"event loop, and for each node of a cluster; at least {limits.MIN_CONNECTIONS}. Further calls wait for one. "
+        "Not set: no maximum.",
+        "TENURE_MAX_CONNECTIONS",
+        read=int,
+    )
     durable: int = _setting(
         0,
         "How many replicas must have each enqueued job and each outcome. A call waits at most a second; 0: no wait.",
@@ -123,6 +131,9 @@ class Settings:
         names.duration_ms(self.patience, "patience", least_ms=0, most_ms=MAX_PATIENCE_MS)
         names.duration_ms(self.connect_timeout, "connect_timeout", most_ms=limits.HOUR)
         names.duration_ms(self.reply_timeout, "reply_timeout", most_ms=MAX_REPLY_TIMEOUT_MS)
+        if self.max_connections is not None:
+            least, most = limits.MIN_CONNECTIONS, limits.MAX_CONNECTIONS
+            names.count(self.max_connections, "max_connections", least=least, most=most)
         names.count(self.durable, "durable", most=limits.MAX_DURABLE)
         names.sync_on_loop(self.sync_on_loop)
         names.log_format(self.log_format)

@@ -6,6 +6,7 @@ import json
 import logging
 
 import pytest
+import redis.exceptions as client
 
 from tenure.redis.availability import Availability
 from tenure.runtime.observe.format import JsonFormatter
@@ -81,6 +82,19 @@ def test_one_silent_connection_is_no_loss_while_others_are_answered(
     condition.lost(TimeoutError(), silent_s=0.5)
     (line,) = log.messages
     assert line.startswith("redis_lost at=redis://***@h:6379/0 error='no reply in time' ")
+
+
+def test_a_server_without_room_for_a_connection_is_logged_once_while_other_calls_succeed(
+    condition: Availability, now: Now, log: pytest.LogCaptureFixture
+):
+    for _ in range(100):
+        now.time += 0.1
+        condition.lost(client.ResponseError("max number of clients reached"))
+        condition.back()
+    assert [message.split()[0] for message in log.messages] == ["redis_lost"]
+    now.time += 5.0
+    condition.back()
+    assert [message.split()[0] for message in log.messages] == ["redis_lost", "redis_restored"]
 
 
 class Watching:

@@ -86,6 +86,10 @@ PURGE_ROUNDS = 1_000_000
 # Reaching Redis.
 CONNECT_TIMEOUT_MS = 5_000
 """How long a connection attempt may take."""
+MIN_CONNECTIONS = 3
+"""The least maximum of connections. The driver of asyncio needs one for calls, one for messages, and one for waits."""
+MAX_CONNECTIONS = 10_000
+"""The largest maximum of connections."""
 REPLY_TIMEOUT_MS = 2_000
 """How long one attempt waits for its reply, besides the time that a blocking command asks for. The server may be
 gone without a word; repeating a call that was only slow is harmless."""

@@ -21,10 +21,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tenure.core.errors import InvalidArgument, Unreachable
-from tenure.core.steps import Steps, Watcher, Work
+from tenure.core.steps import Command, Invoke, Steps, Watcher, Work
 from tenure.redis.attempt import Retrying
 from tenure.redis.pipeline import AsyncLink
 from tenure.redis.pubsub import AsyncSubscription, PubSub
+from tenure.redis.wire import has_own_connection, packed
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class AsyncDriver(Retrying[AsyncLink]):
         self._opening: asyncio.Task[AsyncLink] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._abandoned: list[object] = []
+        self._aging: asyncio.TimerHandle | None = None
 
     async def run(self, steps: Steps[T]) -> T:
         """Run an operation to its end and return its answer.
@@ -77,7 +79,12 @@ class AsyncDriver(Retrying[AsyncLink]):
         self._check_home()
         if self._pubsub is None:
             self._pubsub = PubSub(
-                self._connector, self._patience, self._reply_timeout, self._random, self._availability
+                self._connector,
+                self._patience,
+                self._reply_timeout,
+                self._random,
+                self._availability,
+                unused_s=self._idle_s,
             )
         return self._pubsub.subscription(channel)
 
@@ -88,6 +95,8 @@ class AsyncDriver(Retrying[AsyncLink]):
     async def close(self) -> None:
         """Close the connections. Those in use close as their calls end. The driver cannot be used again."""
         self._closed = True
+        if self._aging is not None:
+            self._aging.cancel()
         if self._loop is None or self._moved():
             self._abandon()
         pubsub, self._pubsub = self._pubsub, None
@@ -168,6 +177,24 @@ class AsyncDriver(Retrying[AsyncLink]):
             link.retire()
         return True
 
+    def _age_later(self) -> None:
+        self._is_aging = True
+        self._aging = asyncio.get_running_loop().call_later(self._idle_check_s, self._age)
+
+    def _make_room(self) -> None:
+        # The shared connection and that for messages need no place.
+        self._room = None if self._most is None else asyncio.Semaphore(self._most - 2)
+
+    def _needs_room(self, call: Command | Invoke | Work) -> bool:
+        return not isinstance(call, Work) and has_own_connection(call, packed(call))
+
+    async def _enter(self) -> bool:
+        try:
+            async with asyncio.timeout(self._patience):
+                return bool(await self._room.acquire())
+        except TimeoutError:
+            return False
+
     def _check_home(self) -> None:
         self._check_open()
         if self._loop is not None and not self._moved():
@@ -185,5 +212,5 @@ class AsyncDriver(Retrying[AsyncLink]):
         # To close a transport of the parent's loop in a child would also remove it from the parent's selector. So the
         # connections stay as they are, and are kept from the garbage collector.
         self._abandoned.extend((self._idle, self._pubsub, self._shared, self._opening))
-        self._pubsub = self._shared = self._opening = None
+        self._pubsub = self._shared = self._opening = self._aging = None
         self._start_afresh()

@@ -10,6 +10,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from tenure.core import limits
 from tenure.core.backoff import RetryBudget
 from tenure.core.errors import InvalidArgument, NotConfigured, TenureError, Unreachable
-from tenure.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work
+from tenure.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work, finish
 from tenure.redis import replies
 from tenure.redis.availability import Availability
 from tenure.redis.connector import Connector
@@ -46,6 +47,10 @@ L = TypeVar("L", bound=Link)
 
 MAX_IDLE_CONNECTIONS: Final = 64
 """How many idle connections a driver keeps open for its next calls."""
+IDLE_MS: Final = 30 * limits.SECOND
+"""How long it keeps them."""
+IDLE_CHECK_MS: Final = 10 * limits.SECOND
+"""How often it closes the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class Retrying(Generic[L]):
     """What both drivers share. `SyncDriver` describes the options."""
 
     _kind: type[L]
+    _spare: ClassVar[int] = 0
+    """Idle connections that stay open, so that the next call needs not to connect."""
     _takes_clusters: ClassVar[bool] = False
 
     def __init__(
@@ -74,6 +81,9 @@ class Retrying(Generic[L]):
         connect_timeout_ms: int = limits.CONNECT_TIMEOUT_MS,
         reply_timeout_ms: int = limits.REPLY_TIMEOUT_MS,
         max_idle: int = MAX_IDLE_CONNECTIONS,
+        max_connections: int | None = None,
+        idle_ms: int = IDLE_MS,
+        idle_check_ms: int = IDLE_CHECK_MS,
         draw_random: Callable[[], float] = random.random,
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
@@ -85,12 +95,18 @@ class Retrying(Generic[L]):
         self._first_contact = first_contact
         self._reply_timeout = reply_timeout_ms / limits.SECOND
         self._max_idle = max_idle
+        self._most = self._target.max_connections or max_connections
+        self._room: Any = None
+        """A semaphore for the connections that calls use; None: there is no maximum."""
+        self._idle_s, self._idle_check_s = idle_ms / limits.SECOND, idle_check_ms / limits.SECOND
+        self._is_aging = False
         self._random = draw_random
         # Lists whose pop and append are atomic, so threads share them without a lock.
         self._idle: list[L] = []
         self._sessions = Sessions()
         self._pid = os.getpid()
         self._closed = False
+        self._make_room()
         self.liveness = 0.0
         """The monotonic time of the last good reply; 0.0 before the first."""
 
@@ -108,7 +124,7 @@ class Retrying(Generic[L]):
                     continue
                 held, session = session, None  # in doubt until the final reply is here
                 try:
-                    reply = await self._call(call)
+                    reply = await (self._call(call) if self._room is None else self._call_in_room(call))
                 except Unreachable as error:
                     call = steps.throw(error)
                 except TenureError as error:
@@ -184,7 +200,7 @@ class Retrying(Generic[L]):
                     await link.close()
                 raise
             else:
-                self.liveness = time.monotonic()
+                self.liveness = link.idle_since = time.monotonic()
                 link.has_replied = True
                 if not self._keep(link):
                     await link.close()
@@ -243,7 +259,49 @@ class Retrying(Generic[L]):
         if self._closed or len(self._idle) >= self._max_idle:
             return False
         self._idle.append(link)
+        if len(self._idle) > self._spare and not self._is_aging:
+            self._age_later()
         return True
+
+    def _pools(self) -> tuple[tuple[list[L], int], ...]:
+        """The lists of idle connections, each with how many of it stay open however long they are idle."""
+        return ((self._idle, self._spare),)
+
+    def _age_later(self) -> None:
+        """Call `_age` after `IDLE_CHECK_MS`."""
+        raise NotImplementedError
+
+    def _age(self) -> None:
+        """Close the connections that were idle for too long. The first of a list is idle longest."""
+        self._is_aging, idle_since = False, time.monotonic() - self._idle_s
+        for pool, spare in self._pools():
+            with suppress(IndexError):  # another thread took the last
+                # If one took the first meanwhile, a newer one is closed: to insert it again would race with `close`.
+                while len(pool) > spare and pool[0].idle_since <= idle_since:
+                    finish(pool.pop(0).close())
+        if not self._closed and not self._is_aging and any(len(pool) > spare for pool, spare in self._pools()):
+            self._age_later()
+
+    def _make_room(self) -> None:
+        """Make the semaphore, if there is a maximum of connections."""
+
+    async def _call_in_room(self, call: Command | Invoke | Work) -> Reply:
+        """Wait until a connection may be used, then send the call."""
+        if not self._needs_room(call):
+            return await self._call(call)
+        if not await self._enter():
+            raise replies.all_in_use(str(self._target), self._most)
+        try:
+            return await self._call(call)
+        finally:
+            self._room.release()
+
+    def _needs_room(self, call: Command | Invoke | Work) -> bool:
+        return not isinstance(call, Work)
+
+    async def _enter(self) -> bool:
+        """Wait for the semaphore. False: the time is over."""
+        raise NotImplementedError
 
     async def _drop_idle(self, like: L | None = None) -> None:
         """Close the idle connections, because `like` was lost: probably they were too."""
@@ -265,6 +323,8 @@ class Retrying(Generic[L]):
             self._connector.forked()
             self._availability.forked()
         self._idle = []
+        self._is_aging = False
+        self._make_room()
         self._sessions = Sessions()
 
     def _check_open(self) -> None:

@@ -5,13 +5,20 @@ A program that has not configured logging sees no such lines.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
+from tenure.core import limits
 from tenure.core.steps import Watcher
 from tenure.redis import replies
 from tenure.redis.log import log_event
+
+CALM_MS: Final = 5 * limits.SECOND
+"""How long the server must have refused no connection before it counts as back. Calls on the connections that are open
+succeed meanwhile: without this pause, the log would have ten pairs of lines a second."""
 
 
 class Availability:
@@ -29,6 +36,8 @@ class Availability:
         self._clock = clock
         self._lock = threading.Lock()
         self._told = False
+        self._refused_at = -math.inf
+        """When the server last refused a connection because it has too many."""
         self._watcher: Watcher | None = None
         self.failed_at: float | None = None
 
@@ -43,6 +52,8 @@ class Availability:
         """
         with self._lock:
             now = self._clock()
+            if replies.has_no_room(error):
+                self._refused_at = now
             # After a timeout, Redis has been missing since the attempt began.
             since = max(now - silent_s, min(now, self._good_at())) if replies.timed_out(error) else now
             if self.failed_at is None:
@@ -58,6 +69,8 @@ class Availability:
     def back(self) -> None:
         """Note that an attempt succeeded. Calls check `failed_at` first, to save a lock."""
         with self._lock:
+            if self._clock() - self._refused_at < CALM_MS / limits.SECOND:
+                return
             since, self.failed_at = self.failed_at, None
             told, self._told = self._told, False
         if told and since is not None:

@@ -45,8 +45,16 @@ class Connector:
     async def open(self, kind: type[L], timeout_s: float = math.inf) -> L:
         """Connect. The connect timeout, or `timeout_s` if shorter, is the limit of `Link.dial`.
 
-        A link of asyncio has no timeout of its own: the caller must limit every await.
+        A link of asyncio has no timeout of its own: the caller must limit every await. An error that it raises has
+        `is_unsent`: the call for which the connection was to be was not sent.
         """
+        try:
+            return await self._open(kind, timeout_s)
+        except Exception as error:
+            error.is_unsent = True  # type: ignore[attr-defined]
+            raise
+
+    async def _open(self, kind: type[L], timeout_s: float) -> L:
         bound_s = min(timeout_s, self._connect_timeout)
         if self._sentinels is not None:
             return await self._sentinels.connect(kind, bound_s)

@@ -73,18 +73,36 @@ def reader() -> Any:
 
 
 class Link(ABC):
-    """A connection to Redis, and whether it has replied before. `is_shared`: several calls use it at once."""
+    """A connection to Redis, and whether it has replied to a call before. `is_shared`: several calls use it at once.
+    `idle_since`: when its last call ended, in monotonic time."""
 
-    __slots__ = ("connection", "has_replied", "is_shared")
+    __slots__ = ("connection", "has_replied", "idle_since", "is_shared")
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.has_replied = self.is_shared = False
+        self.idle_since = 0.0
 
     @classmethod
     @abstractmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
         """Connect. Blocking: the timeout limits each step; asyncio: the whole."""
+
+    async def begin(self, target: Target, timeout_s: float) -> None:
+        """Authenticate, name the connection, and choose the database.
+
+        This is not left to the client library: it closes the connection at the first error, before it has read why the
+        server refuses it.
+        """
+        if target.username or target.password:
+            password = target.password or ""
+            login = (target.username, password) if target.username else (password,)
+            await self.ask(pack(("AUTH", *login)), timeout_s, timeout_s)
+        # For `CLIENT LIST`. A user or a proxy that may not do this works all the same.
+        with replies.ignoring_refusal():
+            await self.ask(_SET_NAME, timeout_s, timeout_s)
+        if target.db:
+            await self.ask(pack(("SELECT", target.db)), timeout_s, timeout_s)
 
     @abstractmethod
     async def ask(
@@ -101,11 +119,6 @@ class Link(ABC):
 
         Raises `TimeoutError` if nothing arrives within `timeout_s`, or if the reply then pauses for `silence_s`.
         """
-
-    async def set_name(self, timeout_s: float) -> None:
-        """Name the connection for `CLIENT LIST`. A user or a proxy that may not do this works all the same."""
-        with replies.ignoring_refusal():
-            await self.ask(_SET_NAME, timeout_s, timeout_s)
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -138,7 +151,7 @@ class BlockingLink(Link):
         try:
             connection.connect()
             link = cls(connection)
-            await link.set_name(timeout_s)
+            await link.begin(target, timeout_s)
         except BaseException as error:
             connection.disconnect()
             check_refusal(target, error)
@@ -163,7 +176,22 @@ class BlockingLink(Link):
         return self.receive()
 
     def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
+        try:
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            if not self.has_replied:
+                self._read_refusal()
+            raise
+
+    def _read_refusal(self) -> None:
+        """Raise the error reply that the server sent before it closed the new connection, if there is one."""
+        try:
+            self.receive()
+        except OSError:
+            return
+        except client.ConnectionError as error:
+            if str(error) != CLOSED:
+                raise
 
     def receive(self) -> Reply:
         """Return the next reply. After a `TimeoutError` the part of it that is here is kept for the next call."""
@@ -210,21 +238,14 @@ def check_refusal(target: Target, error: BaseException) -> None:
 
 def options_of(target: Target, timeout_s: float | None) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "db": target.db,
-        "username": target.username,
-        "password": target.password,
         "protocol": 2,
+        "redis_connect_func": _leave_to_link,
         "decode_responses": False,
         "health_check_interval": 0,
         "retry_on_timeout": False,
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
     }
-    # Without CLIENT SETINFO, which costs two round trips. Newer clients warn about the older option for it.
-    if "driver_info" in inspect.signature(sync.AbstractConnection.__init__).parameters:
-        options["driver_info"] = None
-    else:
-        options |= {"lib_name": None, "lib_version": None}
     if target.scheme == "unix":
         return options | {"path": target.path}
     options |= {"host": target.host, "port": target.port, "socket_keepalive": True}
@@ -244,6 +265,10 @@ def options_of(target: Target, timeout_s: float | None) -> dict[str, Any]:
         if "ssl_ca_path" not in inspect.signature(aio.SSLConnection.__init__).parameters and tls.ca_path is None:
             del options["ssl_ca_path"]
     return options
+
+
+def _leave_to_link(connection: object) -> None:
+    """Do nothing after the socket is connected: `Link.begin` does the rest."""
 
 
 def _check_files(tls: Tls) -> None:

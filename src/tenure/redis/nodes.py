@@ -44,7 +44,7 @@ class AsyncNode(AsyncDriver):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._waiting: list[tuple[AsyncLink, int]] = []
+        self._waiting: list[AsyncLink] = []
 
     async def perform(self, steps: Steps[T]) -> T:
         return await self.run(steps)
@@ -53,15 +53,14 @@ class AsyncNode(AsyncDriver):
         """Send a blocking command on a connection for waits. `begun` gets its id, for CLIENT UNBLOCK."""
         self._check_home()
         link: AsyncLink | None = None
-        number = 0
         try:
             while self._waiting and link is None:
-                link, number = self._waiting.pop()
+                link = self._waiting.pop()
                 link = link if link.is_open else None
             if link is None:
                 link = await self._connector.open(AsyncLink)
-                number = int(await link.ask(pack(("CLIENT", "ID")), self._reply_timeout, self._reply_timeout))
-            begun(number)
+                link.number = int(await link.ask(pack(("CLIENT", "ID")), self._reply_timeout, self._reply_timeout))
+            begun(link.number)
             data = packed(call)
             reply = await link.ask(data, time_for(call, data, self._reply_timeout), self._reply_timeout)
         except BaseException as error:
@@ -74,17 +73,22 @@ class AsyncNode(AsyncDriver):
             if replies.is_reply(error):
                 raise replies.error_of(error, str(self._target)) from None
             raise
-        self.liveness = time.monotonic()
+        self.liveness = link.idle_since = time.monotonic()
         if self._closed:
             await link.close()
         else:
-            self._waiting.append((link, number))
+            self._waiting.append(link)
+            if not self._is_aging:
+                self._age_later()
         return reply
+
+    def _pools(self) -> tuple[tuple[list[AsyncLink], int], ...]:
+        return (*super()._pools(), (self._waiting, 0))
 
     async def close(self) -> None:
         await super().close()
         waiting, self._waiting = self._waiting, []
-        for link, _ in waiting:
+        for link in waiting:
             await link.close()
             await link.closed()
 

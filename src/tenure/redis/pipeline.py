@@ -6,8 +6,10 @@ The client library connects and performs the handshake. Then this protocol takes
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
 import redis.asyncio.connection as aio
@@ -27,6 +29,8 @@ MAX_PIPELINED: Final = 1_000
 CALLS_PER_WRITE: Final = 32
 """With that many calls to send, they are sent at once, so that Redis works while the others are packed."""
 
+_REFUSAL: Final = 4 * 1024
+"""Bytes that are read of a connection that the server closed before its first call."""
 _MORE: Final = False
 """What the reader returns for an incomplete reply."""
 
@@ -42,6 +46,11 @@ class _Secure(aio.SSLConnection):
         if self._writer is not None:
             self._writer.transport.abort()
         await super().disconnect(*arguments, **options)
+
+
+class _Unix(aio.UnixDomainSocketConnection):
+    async def on_connect(self) -> None:
+        """Do nothing: for this kind of connection the client's handshake is not an option."""
 
 
 class _Waiting:
@@ -80,6 +89,7 @@ class AsyncLink(Link, asyncio.Protocol):
         "_unsent",
         "_waiting",
         "heard",
+        "number",
         "on_lost",
         "receiver",
     )
@@ -97,6 +107,8 @@ class AsyncLink(Link, asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._silence_s = 0.0
         self.heard = self._loop.time()
+        self.number = 0
+        """The id that Redis has given it, where it is known."""
         self.receiver: Callable[[Reply], None] | None = None
         self.on_lost: Callable[[], None] | None = None
         # The client has no public name for it in all its versions.
@@ -105,15 +117,18 @@ class AsyncLink(Link, asyncio.Protocol):
 
     @classmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
-        kinds = {"redis": aio.Connection, "rediss": _Secure, "unix": aio.UnixDomainSocketConnection}
+        kinds = {"redis": aio.Connection, "rediss": _Secure, "unix": _Unix}
         # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
         options = options_of(target, None)
         connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
         try:
             async with asyncio.timeout(timeout_s):
                 await connection.connect()
-                link = cls(connection)
-                await link.set_name(timeout_s)
+                stream, link = connection._reader, cls(connection)
+                stream.feed_eof()
+                if early := await stream.read():
+                    link.data_received(early)
+                await link.begin(target, timeout_s)
         except BaseException as error:
             await connection.disconnect(nowait=True)
             check_refusal(target, error)
@@ -206,6 +221,8 @@ class AsyncLink(Link, asyncio.Protocol):
                     _answer(waiting.popleft().reply, reply)
                 elif self.receiver is not None:
                     self.receiver(reply)
+                elif isinstance(reply, client.RedisError):
+                    raise reply  # the server refuses the connection
                 else:
                     raise client.InvalidResponse("a reply to no call")
         except client.RedisError as error:
@@ -216,6 +233,8 @@ class AsyncLink(Link, asyncio.Protocol):
             self._give_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost is None and exc is not None and not self.has_replied:
+            self._read_refusal()
         self._end(exc or client.ConnectionError(CLOSED))
         if not self._over.done():
             self._over.set_result(None)
@@ -228,6 +247,12 @@ class AsyncLink(Link, asyncio.Protocol):
         self._give_room()
 
     # -------------------------------------------------------------------------------------------------------- internal
+
+    def _read_refusal(self) -> None:
+        """Read why the server closed the new connection: the transport has failed at the write, and reads no more."""
+        if self._transport.get_extra_info("ssl_object") is None:
+            with suppress(OSError):
+                self.data_received(os.read(self._transport.get_extra_info("socket").fileno(), _REFUSAL))
 
     def _send_later(self, data: bytes) -> None:
         """Send these bytes with those of the other calls of this turn of the loop."""

@@ -80,12 +80,15 @@ class PubSub:
         reply_timeout_s: float,
         draw_random: Callable[[], float],
         condition: Availability,
+        unused_s: float,
     ) -> None:
         self._connector = connector
         self._patience = patience_s
         self._reply_timeout = reply_timeout_s
         self._random = draw_random
         self._condition = condition
+        self._unused_s = unused_s
+        """How long the connection stays open without a subscription."""
         self._listeners: dict[bytes, set[AsyncSubscription]] = {}
         # Unconfirmed SUBSCRIBEs. A channel left and joined again is confirmed by the last of them only.
         self._unconfirmed: Counter[bytes] = Counter()
@@ -145,7 +148,7 @@ class PubSub:
         self._work.set()
 
     async def _serve(self) -> None:
-        """Keep a connection while there are subscriptions. Ends after it is lost and none is left."""
+        """Keep a connection while there are subscriptions, and for `unused_s` after the last of them."""
         renewals = RetryBudget(math.inf, self._random)
         while True:
             link: AsyncLink | None = None
@@ -155,6 +158,7 @@ class PubSub:
                 self._begin()
                 began = time.monotonic()
                 await self._talk(link)
+                return  # nothing was subscribed for a while
             except Exception as error:
                 self._last_error = error
                 if not self._listeners:
@@ -186,7 +190,7 @@ class PubSub:
     async def _talk(self, link: AsyncLink) -> None:
         """Send the outbox until the connection is lost, and PINGs: silence means that the other end is gone."""
         link.receiver, link.on_lost = self._take_in, self._work.set
-        asked_at = -math.inf
+        asked_at, used_at = -math.inf, asyncio.get_running_loop().time()
         while True:
             if self._refusal is not None:
                 raise self._refusal
@@ -194,6 +198,10 @@ class PubSub:
             while self._outbox:
                 link.send(pack(self._next_command()))
             now = asyncio.get_running_loop().time()
+            if self._listeners:
+                used_at = now
+            elif now - used_at >= self._unused_s:
+                return
             quiet_until = link.heard + _PING_S
             if now >= quiet_until and asked_at < link.heard:
                 link.send(pack(("PING",)))
@@ -203,8 +211,9 @@ class PubSub:
                 if now >= quiet_until:
                     raise TimeoutError("no answer to PING")
             self._work.clear()
+            wakes_at = quiet_until if self._listeners else min(quiet_until, used_at + self._unused_s)
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(quiet_until):
+                async with asyncio.timeout_at(wakes_at):
                     await self._work.wait()
 
     def _next_command(self) -> tuple[str | bytes, ...]:

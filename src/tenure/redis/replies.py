@@ -168,7 +168,7 @@ def is_passing(error: Exception) -> bool:
 
 def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
     """Return whether Redis replied. If not, the connection failed, and the outcome of the call is unknown."""
-    if _TOO_MANY in str(error):
+    if has_no_room(error):
         return False
     return isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError)
 
@@ -180,7 +180,11 @@ def is_loading(error: BaseException) -> bool:
 
 def keeps_connection(error: BaseException) -> bool:
     """Return whether the connection is still usable: a complete error reply was read from it."""
-    return isinstance(error, client.ResponseError) and not isinstance(error, client.ConnectionError)
+    return (
+        isinstance(error, client.ResponseError)
+        and not isinstance(error, client.ConnectionError)
+        and not has_no_room(error)
+    )
 
 
 @contextmanager
@@ -193,6 +197,11 @@ def ignoring_refusal() -> Iterator[None]:
             raise
 
 
+def has_no_room(error: Exception) -> bool:
+    """Return whether the server refuses a connection because it has too many."""
+    return _TOO_MANY in str(error)
+
+
 def action_for(prefix: str) -> Action:
     return ACTIONS.get(prefix, Action.RAISE)
 
@@ -201,7 +210,7 @@ def action_of(error: Exception) -> Action:
     """Return what to do about an exception of the client library or the socket; `RAISE` for any other."""
     if is_reply(error):
         return action_for(read(text_of(error))[0])
-    return Action.RECONNECT if isinstance(error, _LOST) or _TOO_MANY in str(error) else Action.RAISE
+    return Action.RECONNECT if isinstance(error, _LOST) or has_no_room(error) else Action.RAISE
 
 
 def was_closed(error: Exception) -> bool:
@@ -247,11 +256,29 @@ def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
             "Check the URL, and that Redis runs and is reachable from this machine, then try again.",
             "Nothing was done, unless an earlier attempt got through.",
         )
+    nothing_sent = "Nothing was done, unless an earlier attempt got through."
+    if has_no_room(last):
+        return make_error(
+            Unreachable,
+            f"Redis at {where} had no room for another connection for {patience_s:g} s ({why}).",
+            "Close connections of other clients, raise `maxclients` of Redis, or set TENURE_MAX_CONNECTIONS.",
+            nothing_sent,
+        )
     return make_error(
         Unreachable,
         f"Redis at {where} did not respond for {patience_s:g} s ({why}).",
         f"Check that Redis runs and is reachable from this machine, then try again.{_about_tls(where, last)}",
-        "The call may or may not have been executed.",
+        nothing_sent if getattr(last, "is_unsent", False) else "The call may or may not have been executed.",
+    )
+
+
+def all_in_use(where: str, most: int | None) -> Unreachable:
+    """Return the error to raise when a call has waited in vain for one of the connections that may be open."""
+    return make_error(
+        Unreachable,
+        f"All {most} connections to Redis at {where} were in use.",
+        "Raise TENURE_MAX_CONNECTIONS, or `max_connections` in the URL.",
+        "Nothing was done, unless an earlier attempt got through.",
     )
 
 

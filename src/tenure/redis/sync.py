@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -39,6 +40,8 @@ class SyncDriver(Retrying[BlockingLink]):
     """
 
     _kind = BlockingLink
+    _spare = 1
+    _aging: threading.Timer | None = None
 
     def run(self, steps: Steps[T]) -> T:
         """Run an operation to its end and return its answer.
@@ -77,7 +80,22 @@ class SyncDriver(Retrying[BlockingLink]):
     def close(self) -> None:
         """Close the idle connections; those in use close as their calls end. The driver cannot be used again."""
         self._closed = True
+        if self._aging is not None:
+            self._aging.cancel()
         if os.getpid() != self._pid:
             self._start_afresh()
         finish(self._drop_idle())
         self._connector.close()
+
+    def _age_later(self) -> None:
+        # Only for a second connection: a program with one thread gets no other, so that it may fork.
+        self._is_aging = True
+        self._aging = threading.Timer(self._idle_check_s, self._age)
+        self._aging.daemon, self._aging.name = True, "tenure connections"
+        self._aging.start()
+
+    def _make_room(self) -> None:
+        self._room = None if self._most is None else threading.Semaphore(self._most)
+
+    async def _enter(self) -> bool:
+        return bool(self._room.acquire(timeout=self._patience))

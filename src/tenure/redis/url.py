@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from tenure.core import limits
 from tenure.core.errors import NotConfigured
 
 MAX_SENTINELS: Final = 32
@@ -31,7 +32,7 @@ _EXPECTED: Final = (
     "redis+sentinel://host1:26379,host2:26379/service/0, redis+cluster://host1:6379,host2:6379/, or embedded:PATH."
 )
 _ENCODE: Final = "Special characters in a user name or a password must be percent-encoded (@ is %40, / is %2F)."
-_COMMON: Final = frozenset({"db", "protocol", "username", "password"})
+_COMMON: Final = frozenset({"db", "protocol", "username", "password", "max_connections"})
 _SENTINEL: Final = frozenset({"sentinel_username", "sentinel_password"})
 _TLS: Final = frozenset(
     {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"}
@@ -79,6 +80,7 @@ class Target:
     sentinel_username: str | None = None
     sentinel_password: str | None = None
     seeds: tuple[Address, ...] = ()
+    max_connections: int | None = None
 
     def __str__(self) -> str:
         secret = "***@" if self.username or self.password or self.sentinel_password else ""
@@ -104,7 +106,8 @@ class Target:
         Options: `db`, `username`, `password`; for `rediss://` also `ssl_ca_certs`, `ssl_ca_path`, `ssl_certfile`,
         `ssl_keyfile`, `ssl_cert_reqs` (required or none) and `ssl_check_hostname`; for `redis+sentinel://` and
         `rediss+sentinel://` also `sentinel_username` and `sentinel_password`. A cluster has only the database 0.
-        `protocol` (2 or 3) is for other programs that share the URL: Tenure uses RESP2.
+        `max_connections` counts before the setting of this name. `protocol` (2 or 3) is for other programs that share
+        the URL: Tenure uses RESP2.
         Raises `NotConfigured`. Its text repeats no part of the URL that may be a password.
         """
         if url.startswith("embedded:"):
@@ -127,7 +130,10 @@ class Target:
             if parts.netloc.rpartition("@")[2] or not parts.path.startswith("/"):
                 raise NotConfigured(f"A unix:// URL needs an absolute path, as in unix:///run/redis.sock. {_EXPECTED}")
             db = _db(options.get("db", "0"))
-            return cls("unix", path=unquote(parts.path), db=db, username=username, password=password)
+            most = _most(options)
+            return cls(
+                "unix", path=unquote(parts.path), db=db, username=username, password=password, max_connections=most
+            )
         return cls(
             "rediss" if scheme == "rediss" else "redis",
             host=unquote(parts.hostname or "localhost"),
@@ -136,6 +142,7 @@ class Target:
             username=username,
             password=password,
             tls=_tls(options),
+            max_connections=_most(options),
         )
 
 
@@ -160,6 +167,7 @@ def master_of(target: Target, address: Address) -> Target:
         username=target.username,
         password=target.password,
         tls=target.tls,
+        max_connections=target.max_connections,
     )
 
 
@@ -200,6 +208,7 @@ def _sentinels(url: str) -> Target:
         service=unquote(service),
         sentinel_username=options.get("sentinel_username") or None,
         sentinel_password=options.get("sentinel_password") or None,
+        max_connections=_most(options),
     )
 
 
@@ -220,6 +229,7 @@ def _cluster(url: str) -> Target:
         password=password or options.get("password") or None,
         tls=_tls(options),
         seeds=found,
+        max_connections=_most(options),
     )
 
 
@@ -285,6 +295,17 @@ def _db(text: str) -> int:
         raise NotConfigured(
             f"The database in the Redis URL must be a number, as in redis://localhost:6379/0. {_ENCODE}"
         )
+    return int(text)
+
+
+def _most(options: dict[str, str]) -> int | None:
+    """Return the maximum of connections; None: the URL has none."""
+    text = options.get("max_connections")
+    if text is None:
+        return None
+    least, most = limits.MIN_CONNECTIONS, limits.MAX_CONNECTIONS
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and least <= int(text) <= most):
+        raise NotConfigured(f"Option `max_connections` of the Redis URL must be a number from {least} to {most:,}.")
     return int(text)
 
 

@@ -43,6 +43,11 @@ def needs_own_connection(invoke: Invoke, data: bytes) -> bool:
     return invoke.replicas > 0 or len(data) > _LARGE
 
 
+def has_own_connection(call: Command | Invoke, data: bytes) -> bool:
+    """Whether no other call may use the connection of this one meanwhile."""
+    return wait_in(call) is not None or needs_own_connection(call if isinstance(call, Invoke) else NO_SCRIPT, data)
+
+
 def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> float:
     """How long the first byte of the reply may take: what blocks, and what is large, gets its own time on top."""
     sending = len(data) / SLOW_BYTES_PER_S if len(data) > _LARGE else 0.0
