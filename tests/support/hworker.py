@@ -31,7 +31,7 @@ for _, field in ipairs({ 'reserved', 'alone' }) do
   local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
   if till then redis.call('HSET', key('meta'), field, string.format('%.0f', till - ms) .. worker) end
 end
-for _, field in ipairs({ 'seen', 'amnesty', 'before' }) do
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'idle_originals' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end
 local jobs = redis.call('HGETALL', key('jobs'))

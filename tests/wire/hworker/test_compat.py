@@ -12,13 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from tenure import InvalidArgument
+from tenure import InvalidArgument, PayloadInvalid
 from tenure.compat.hworker import Failure, Hworker, Retry, Success
 from tenure.protocols.registry import rights_of
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.support.checking import inspection
 from tests.wire.hworker.original import Original
+
+
+class Reading(msgspec.Struct):
+    celsius: float
 
 
 class Page(msgspec.Struct):
@@ -58,7 +62,7 @@ def test_jobs_of_both_sides_end_as_their_function_says(server: RedisServer, orig
         original.queue({"page": number})
     pool.queue(Page(4, copies=2))
     pool.queue({"page": 5})
-    assert pool.jobs() == [Page(1), Page(2), Page(3), Page(4, 2), Page(5)]
+    assert pool.jobs() == [Page(5), Page(4, 2), Page(3), Page(2), Page(1)], "as the original, the newest first"
     pool.worker(burst=True)
     assert [page.page for page in ran] == [1, 2, 3, 4, 5, 3, 3]
     assert pool.jobs() == []
@@ -130,7 +134,7 @@ def test_all_of_it_for_asyncio(server: RedisServer, original: Original) -> None:
     pool.job(lambda page: Failure("no") if page.page else Success())
 
     async def main() -> tuple[list[Page], list[Page]]:
-        await pool.aqueue(Page(0))
+        assert await pool.aqueue(Page(0)) is True
         await pool.aqueue(Page(1))
         waiting = await pool.ajobs()
         await pool.aworker(burst=True)
@@ -141,7 +145,7 @@ def test_all_of_it_for_asyncio(server: RedisServer, original: Original) -> None:
         await pool.aclose()
         return waiting, failed
 
-    assert asyncio.run(main()) == ([Page(0), Page(1)], [Page(1)])
+    assert asyncio.run(main()) == ([Page(1), Page(0)], [Page(1)])
 
 
 def test_mistakes_are_refused(server: RedisServer) -> None:
@@ -151,6 +155,25 @@ def test_mistakes_are_refused(server: RedisServer) -> None:
         make(server).worker(burst=True)
     with pytest.raises(InvalidArgument, match="name"):
         Hworker("", server.url)
+
+
+@pytest.mark.parametrize(
+    "bad", [float("nan"), [float("inf")], {"a": {"b": -float("inf")}}, Reading(float("nan")), object(), {1: object()}]
+)
+def test_what_json_does_not_have_is_refused(server: RedisServer, bad: object) -> None:
+    pool = make(server, type=Any)
+    with pytest.raises(PayloadInvalid, match="JSON"):
+        pool.queue(bad)
+    assert not server.command("KEYS", "*")
+    pool.close()
+
+
+@pytest.mark.parametrize("good", [None, 0.5, 2**70, "é", {"a": [1, {"b": None}]}, Reading(1.5), msgspec.Raw(b"[1]")])
+def test_a_value_that_json_has_is_queued_as_msgspec_writes_it(server: RedisServer, good: object) -> None:
+    pool = make(server, type=Any)
+    assert pool.queue(good) is True
+    assert pool.jobs() == [msgspec.json.decode(msgspec.json.encode(good))]
+    pool.close()
 
 
 def test_numbers_that_no_float_can_hold_keep_their_value(server: RedisServer, original: Original) -> None:

@@ -11,6 +11,7 @@ from tenure.core.job import ErrorInfo, State
 from tenure.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from tenure.core.shape import CancelAnswer
 from tenure.core.waiting import Lead, Poll
+from tenure.engines.hworker.config import IDLE_MS, POLL_MS
 from tests.wire.hworker.bench import BOOM, GRACE_MS, LEASE_MS, TIMEOUT_MS, Bench, ids_of
 
 FALSE = b"false"
@@ -476,3 +477,29 @@ class TestPhantoms:
         bench.db.lmove(bench.original.jobs, f"{bench.engine.prefix('q')}:taken", "RIGHT", "LEFT")
         assert bench.take() == []
         assert bench.counts() == {}
+
+
+def test_a_worker_beside_an_idle_original_asks_as_often_as_it_does(bench: Bench) -> None:
+    """A wait for the list would take every job before the original asks again."""
+
+    def next_wait() -> Lead | Poll:
+        assert bench.take() == []
+        return bench.engine.wait("ours", ["q"], 900)
+
+    assert isinstance(next_wait(), Lead)
+    assert bench.original.pop() is None
+    wait = next_wait()
+    assert isinstance(wait, Poll)
+    assert wait.interval_ms == POLL_MS
+    assert bench.progress() == {}
+    assert isinstance(next_wait(), Poll), "the original is between two of its looks"
+    bench.pass_time(IDLE_MS)
+    assert isinstance(next_wait(), Lead), "the original has work, or has ended"
+
+
+def test_a_worker_that_has_found_a_job_asks_at_once(bench: Bench) -> None:
+    assert bench.original.pop() is None
+    bench.put("a")
+    (lease,) = bench.take(1)
+    assert bench.settle(lease)
+    assert isinstance(bench.engine.wait("ours", ["q"], 900), Lead)

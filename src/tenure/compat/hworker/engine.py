@@ -23,8 +23,7 @@ PAGE: Final = 500
 """Entries that one call reads."""
 PHANTOM: Final = b"false"
 """What an idle worker of the original writes and another one files under broken. It is no job."""
-_LISTS = {"jobs": (JOBS, -1), "failed": (FAILED, 1)}
-"""The key of a list, and the end at which it is read first."""
+_LISTS = {"jobs": JOBS, "failed": FAILED}
 
 
 class TypedEngine(HworkerEngine):
@@ -56,13 +55,11 @@ class TypedEngine(HworkerEngine):
         yield from self.enqueue([NewJob(DEFAULT_QUEUE, str(uuid.uuid4()), value)])
 
     def values_of(self, kind: str, most: int) -> Steps[list[Any]]:
-        """The values of the jobs of a list, in order. Those that cannot be decoded are left out."""
-        begin, step = _LISTS[kind]
+        """The values of the jobs of a list, the newest first. Those that cannot be decoded are left out."""
         found: list[Any] = []
         for start in range(0, most, PAGE):
-            span = (-start - PAGE, -start - 1) if step < 0 else (start, start + PAGE - 1)
-            page: list[bytes] = yield Command(("LRANGE", f"{begin}{self.pool}", *span))
-            for data in page[::step]:
+            page: list[bytes] = yield Command(("LRANGE", f"{_LISTS[kind]}{self.pool}", start, start + PAGE - 1))
+            for data in page:
                 value = value_of(data)
                 try:
                     found += [] if value is None else [self.value_in(value)]

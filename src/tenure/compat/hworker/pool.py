@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
@@ -19,7 +21,7 @@ from tenure.client.connections import Connections
 from tenure.compat.hworker.engine import TypedEngine
 from tenure.compat.hworker.results import Failure, Result, Retry
 from tenure.core import limits, names
-from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.steps import Steps
 from tenure.engines.hworker.keys import DEFAULT_QUEUE
 from tenure.protocols import hworker
@@ -71,14 +73,17 @@ class Hworker:
         self._client = Connections(self.app.settings)
         self._retries = on_exception == "retry"
         self._delay = retry_delay
-        self._encode = msgspec.json.Encoder().encode
 
     # Producers.
 
     @blocking
-    def queue(self, job: object) -> Steps[None]:
-        """Enqueue a job: any value that is JSON, or an object of msgspec."""
-        yield from self._engine.push(self._encode(job))
+    def queue(self, job: object) -> Steps[bool]:
+        """Enqueue a job: any value that is JSON, or an object of msgspec. Returns True.
+
+        Raises `PayloadInvalid` for what JSON does not have, such as NaN and infinity.
+        """
+        yield from self._engine.push(_encoded(job))
+        return True
 
     # Workers.
 
@@ -127,7 +132,7 @@ class Hworker:
 
     @blocking
     def jobs(self) -> Steps[list[Any]]:
-        """The values of the jobs that wait, the next one first; at most 10,000."""
+        """The values of the jobs that wait, the newest first, as `failed`; at most 10,000."""
         return (yield from self._engine.values_of("jobs", READ_MOST))
 
     @blocking
@@ -188,6 +193,18 @@ class Hworker:
             raise RetryLater(result.message, delay=self._delay)
         if isinstance(result, Failure):
             raise Fail(result.message)
+
+
+def _encoded(job: object) -> bytes:
+    """The job as JSON. The encoder writes null for a float that is not finite, so nulls are looked at."""
+    try:
+        data = msgspec.json.encode(job)
+        if b"null" in data:
+            with suppress(TypeError):  # it has JSON of its own in it (`msgspec.Raw`)
+                json.dumps(msgspec.to_builtins(job, str_keys=True), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PayloadInvalid(f"The job cannot be written as JSON: {type(error).__name__}.") from None
+    return data
 
 
 class _Exceptions:

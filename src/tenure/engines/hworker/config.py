@@ -12,6 +12,10 @@ TIMEOUT_MS: Final = 120 * limits.SECOND
 """How long a job of another client may be in progress, as originals set it."""
 FAILED_QUEUE_SIZE: Final = 1_000
 """Failed jobs that a pool keeps, as originals set it."""
+POLL_MS: Final = 8
+"""How long a worker pauses beside an original that has nothing to do. That one pauses 10 ms; a claim takes longer."""
+IDLE_MS: Final = limits.SECOND
+"""How long originals count as idle after the last sight of one."""
 FIND_PAGE: Final = 500
 """Jobs of the list that one call looks at to find one by its id."""
 FIND_MOST: Final = 100_000

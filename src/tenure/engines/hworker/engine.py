@@ -11,7 +11,7 @@ from tenure.core.job import Dropped, Enqueued, Lease, NewJob
 from tenure.core.outcome import Outcome
 from tenure.core.steps import Arg, Command, Steps
 from tenure.core.waiting import Lead, Poll
-from tenure.engines.hworker.config import HworkerConfig
+from tenure.engines.hworker.config import POLL_MS, HworkerConfig
 from tenure.engines.hworker.control import HworkerController
 from tenure.engines.hworker.inspect import NAME
 from tenure.engines.hworker.keys import DEFAULT_QUEUE, JOBS, OURS, check_name, other_queue
@@ -67,7 +67,8 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         self.pool = check_name(pool)
         self.config = config or HworkerConfig()
         super().__init__(self.config.timing, self.config.as_argument())
-        self._behind: set[tuple[str, str]] = set()
+        self._pauses: dict[tuple[str, str], int] = {}
+        """How long a worker pauses instead of a wait for the list of a queue, in ms."""
 
     def pool_of(self, queue: str) -> str:
         """The name of the pool, as originals know it. Raises `InvalidArgument` for a queue other than `default`."""
@@ -107,20 +108,22 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body), len(body))
 
     def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
-        """Whether the next job is a raw payload that this worker leaves to others."""
-        if any(notes):  # none when the claim was sent again
-            self._behind.add((worker, queue))
+        """Whether the next job is a raw payload that this worker leaves to others, or originals have nothing to do."""
+        note = notes[0] if notes else 0  # none when the claim was sent again
+        if note:
+            self._pauses[worker, queue] = limits.SECOND if note == 1 else POLL_MS
         else:
-            self._behind.discard((worker, queue))
+            self._pauses.pop((worker, queue), None)
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead | Poll:
         """Take a job out of the list, and claim it: workers of the original ask every 10 ms. See decision 0021.
 
         Behind raw payloads for which it has no handler, a worker pauses instead: the wait would take one of them.
+        Beside originals that have nothing to do, it asks as often as they do, so that they get their share.
         """
         queue = queues[0]
-        if (worker, queue) in self._behind:
-            return Poll(min(timeout_ms, limits.SECOND))
+        if pause_ms := self._pauses.get((worker, queue)):
+            return Poll(min(timeout_ms, pause_ms))
         block_ms = max(limits.MIN_WAIT_MS, min(timeout_ms, self.timing.lease_ms // 2))
         jobs, taken = f"{JOBS}{self.pool_of(queue)}", f"{self.prefix(queue)}:taken"
         words = ("BLMOVE", jobs, taken, "RIGHT", "LEFT", f"{block_ms / limits.SECOND:.3f}")

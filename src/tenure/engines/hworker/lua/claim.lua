@@ -5,7 +5,7 @@
 -- now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how, behind}. `how` above 0: the job
 -- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0. `behind` 1:
--- the next job is a raw payload that the worker leaves to others, so a wait for the list would end at once.
+-- the next job is a raw payload that the worker leaves to others, so a wait for the list would end at once; 2: originals have nothing to do.
 -- Invariant: a claimed job is in `progress` and in no list. `progress` has no bytes for two jobs: a copy of a job that is in
 -- progress, or kept beside, gets an id of its own. Else one entry would stand for both, and the end of one would lose the other.
 --@include duework remember claimed suspects passing
@@ -134,6 +134,17 @@ if pause_ms then
 elseif limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
+-- Whether originals look for a job in vain: each writes a phantom then, every 10 ms. A wait for the list would take all jobs before them.
+local function has_idle_originals()
+  if call('HDEL', progress, PHANTOM) == 1 then
+    call('HSET', key('meta'), 'idle_originals', time)
+    return true
+  end
+  local seen = tonumber(call('HGET', key('meta'), 'idle_originals') or nil)
+  return seen and seen <= time and time - seen < @IDLE_MS@
+end
+
+local behind = pause_ms and 1 or #rows == 0 and not by_hand and has_idle_originals() and 2 or 0
 if #dropped > 0 then count_phantoms(#dropped) end
 remember(session, number, cmsgpack.pack(answer))
-return { next_ms, rows, dropped, how, pause_ms and 1 or 0 }
+return { next_ms, rows, dropped, how, behind }
