@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from tenure import Limit, Tenure
+from tenure import InvalidArgument, Limit, LimitRule, Tenure
 from tenure.cli import commands
 from tenure.cli.errors import run
-from tenure.core.job import ErrorInfo
+from tenure.core.job import ErrorInfo, WorkerView
 from tenure.core.outcome import Retried
 
 GPU = Limit("gpu", concurrency=1)
+
+
+def charge(tenant: str) -> None: ...
 
 
 @pytest.fixture
@@ -47,6 +50,71 @@ def test_a_limit_is_stored_shown_and_cleared(app, cli):
     status, text = cli("limits", "stripe", "--clear")
     assert (status, app.limits.list()) == (1, ())
     assert "no stored numbers" in text
+
+
+def test_a_limit_shows_the_numbers_of_the_code_and_counts_jobs_before_any_are_stored(app, cli):
+    queue = app.queue("images")
+    limit = Limit("gpu", concurrency=2, per_minute=90, burst=40)
+    assert cli("limits", "gpu", "--json")[1]["limits"][0]["code"] is None
+    for _ in range(5):
+        queue.enqueue(b"x", limits=[limit])
+    jobs = [queue.lease(), queue.lease(), queue.lease()]
+    assert list(map(bool, jobs)) == [True, True, False]
+    shown = cli("limits", "gpu")[1]
+    assert shown == cli("limits")[1], "it is in use"
+    assert all(text in shown for text in ("90 per minute", "40", "code"))
+    (view,) = app.limits.list()
+    assert (view.active, view.jobs, view.lanes) == (2, {"images": 3}, {"images": 1})
+    for job in jobs[:2]:
+        queue.complete(job)
+    app.control.purge("images", "ready")
+    while job := queue.lease():
+        queue.complete(job)
+    assert app.limits.list() == ()
+
+
+def test_a_limit_for_which_jobs_only_wait_shows_the_numbers_of_the_code(app, cli):
+    queue = app.queue("images")
+    for _ in range(2):
+        queue.enqueue(b"x", limits=[Limit("api", per_hour=1)])
+    queue.complete(queue.lease())
+    assert not queue.lease()
+    (view,) = app.limits.list()
+    assert view.code == LimitRule("api", interval_us=3_600_000_000)
+    assert "1 per hour" in cli("limits")[1]
+
+
+class TestNamesInCode:
+    @pytest.fixture
+    def coded(self, app: Tenure) -> Tenure:
+        limits = [Limit("stripe", per_second=10, per_day=1_000), Limit("tenant:{tenant}", concurrency=3)]
+        app.task(name="charge", limits=limits)(charge)
+        app.queue_defaults("mails", limits=[Limit("smtp", concurrency=5)])
+        return app
+
+    def test_a_mistyped_name_is_told_and_not_stored(self, coded):
+        with pytest.raises(InvalidArgument, match=r"such as 'stripe', got 'strpe'.*new=True or --new"):
+            coded.limits.set("strpe", per_second=5)
+        assert coded.limits.list() == ()
+        for name in ("stripe", "stripe per day", "tenant:acme", "smtp", "tenant:" + "x" * 300):
+            assert coded.limits.set(name, per_second=5).interval_us == 200_000
+        assert coded.limits.set("strpe", per_second=5, new=True).is_stored
+        assert coded.limits.set("strpe", per_second=6).is_stored, "it is known by now"
+
+    def test_the_numbers_of_the_code_are_shown_before_the_first_job(self, coded):
+        assert coded.limits.get("tenant:acme").code == LimitRule("tenant:acme", concurrency=3)
+        assert coded.limits.get("strpe").code is None
+
+    def test_the_code_of_a_worker_counts_as_well(self, coded, cli):
+        (spec,) = coded.specs()
+        view = WorkerView("w", ("q",), "host", 1, 1, 1, 1, limits=spec.limits)
+        coded._client.run(coded.engine.announce(view))
+        status, text = cli("limits", "strpe", "--per-second", "5")
+        assert status == 2
+        assert "'stripe'" in text
+        assert cli("limits", "strpe", "--per-second", "5", "--new")[0] == 0
+        assert cli("limits", "tenant:acme", "--json")[1]["limits"][0]["code"]["concurrency"] == 3
+        assert "limits" not in cli("info", "--json")[1]["workers"][0]
 
 
 def test_a_limit_that_rests_is_listed_without_a_waiting_job(app, cli):

@@ -14,7 +14,7 @@ from tests.support.shapes import Key
 OF_CLUSTERS: Final = b"limiting:"
 """How the keys of limits of a queue begin on a cluster, behind its prefix."""
 LIMIT_KEYS: Final = frozenset({b"gated", b"opened", b"moments"})
-OF_NAMESPACE: Final = (b"limits", b"shares", b"waiting", b"homes")
+OF_NAMESPACE: Final = (b"limits", b"shares", b"waiting", b"used", b"homes")
 Queues = Mapping[bytes, Mapping[bytes, Key]]
 """The keys of each queue by suffix, by the queue's prefix."""
 
@@ -37,6 +37,9 @@ def limit_faults(queues: Queues, shared: Mapping[bytes, Key]) -> list[str]:
     }
     if noted != listed:
         wrong.append(f"queues with gates are {listed}, noted are {noted}")
+    taken = {suffix[7:] for suffix in shared if suffix.startswith(b"places:")}
+    if set(_value(shared, b"used", {})) != taken:
+        wrong.append(f"limits with places are {taken}, used has {_value(shared, b'used', {})}")
     if set(_value(shared, b"waiting", {})) != set(listed):
         wrong.append(f"limits with gates are {set(listed)}, waiting has {_value(shared, b'waiting', {})}")
     return wrong

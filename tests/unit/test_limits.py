@@ -11,9 +11,9 @@ import pytest
 from tenure import InvalidArgument, Limit, LimitRule, RateLimited, Tenure, UnsupportedFeature
 from tenure.client.limit import MAX_LIMITS, interval_of
 from tenure.core.job import JobRecord, Lease
-from tenure.core.names import limit_name
+from tenure.core.names import filled_name, limit_name
 from tenure.core.outcome import Retried
-from tenure.core.rates import MAX_REST_MS
+from tenure.core.rates import MAX_REST_MS, names_limit
 from tenure.core.shape import PLAIN, Shape
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Held
@@ -153,7 +153,7 @@ class TestTasks:
             LimitRule("mail:a", 1, 7, 500_000, 3),
             LimitRule("mail:a per day", 1, None, 17_280_000, 5_000),
         )
-        assert found[0].templates == ("mail:{tenant}", "mail:{tenant} per day")
+        assert [rule.template for rule in found[0].unfilled] == ["mail:{tenant}", "mail:{tenant} per day"]
 
     def test_shares(self, app, engine):
         pay = app.task(share="tenant:{tenant}")(charge)
@@ -261,6 +261,19 @@ class TestRateLimited:
         assert (outcome.delay_ms, outcome.deferred, outcome.limit) == (30_000, True, "stripe")
         assert outcomes.outcome_of_return(held(), error, lambda: 0.5) == outcome
 
+    def test_a_mistyped_name_is_told_once_and_only_this_job_waits(self, caplog):
+        code = (LimitRule("mail:{tenant}", 1, 3, template="mail:{tenant}"),)
+        mistyped = RateLimited(retry_after=30, limit="mial:7")
+        job = held(limits=code)
+        for _ in range(2):
+            outcome = outcomes.outcome_of_error(job, mistyped, lambda: 0.5)
+            assert isinstance(outcome, Retried)
+            assert (outcome.delay_ms, outcome.limit) == (30_000, None)
+        assert caplog.text.count("limit_unknown") == 1
+        known = outcomes.outcome_of_error(job, RateLimited(retry_after=30, limit="mail:7"), lambda: 0.5)
+        assert isinstance(known, Retried)
+        assert known.limit == "mail:7"
+
     def test_attributes_that_were_spoilt_do_no_harm(self):
         error: Any = RateLimited(retry_after=1)
         error.retry_after, error.limit = "soon", 7
@@ -269,6 +282,24 @@ class TestRateLimited:
         assert (outcome.delay_ms, outcome.limit) == (1_000, None)
 
 
-def held(failures: int = 0) -> Held:
-    spec = task(lambda: None, retries=2)
+@pytest.mark.parametrize(
+    ("template", "name", "fits"),
+    [
+        ("a", "a", True),
+        ("a", "ab", False),
+        ("a:{x}", "a:", True),
+        ("a:{x}", "b:c", False),
+        ("{x}:{y}:z", "1:2:z", True),
+        ("{x}:{y}:z", "1:z", False),
+        ("a{x}a", "a", False),
+        ("a:{x} per day", filled_name("a:" + "x" * 300 + " per day"), True),
+        ("b:{x}", filled_name("a:" + "x" * 300), False),
+    ],
+)
+def test_which_names_come_from_a_template(template: str, name: str, fits: bool):
+    assert names_limit(template, name) is fits
+
+
+def held(failures: int = 0, limits: tuple[LimitRule, ...] = ()) -> Held:
+    spec = task(lambda: None, retries=2, limits=limits)
     return Held(Lease("w", 1, JobRecord("id", "q", "t", b"", 0), failures, 0), ("q", "id", 1), spec, 0.0)

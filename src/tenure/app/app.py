@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
@@ -132,7 +133,7 @@ class Tenure(WithHooks):
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
-        self.limits = Limits(self._client)
+        self.limits = Limits(self._client, self._tasks)
 
     def __repr__(self) -> str:
         return f"<Tenure namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
@@ -167,7 +168,8 @@ class Tenure(WithHooks):
     def specs(self) -> tuple[TaskSpec, ...]:
         """Return all tasks and handlers. Raises `InvalidArgument` for annotations that cannot be resolved."""
         tasks = (spec for task in self._tasks.values() for spec in task.specs)
-        return (*tasks, *(handler.spec for handler in self._handlers.values()))
+        found, declared = (*tasks, *(handler.spec for handler in self._handlers.values())), self.limits.declared()
+        return tuple(replace(spec, limits=declared) for spec in found) if declared else found
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...

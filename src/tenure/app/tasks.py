@@ -16,7 +16,7 @@ from tenure.client.call import TaskCall
 from tenure.client.client import asynchronous, blocking
 from tenure.client.enqueue import enqueue_all, enqueue_one, enqueue_together
 from tenure.client.handle import JobHandle
-from tenure.client.limit import check_fields
+from tenure.client.limit import Limit, check_fields
 from tenure.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from tenure.client.schedule import spec_of
 from tenure.core import names
@@ -67,8 +67,8 @@ class Task(Generic[P, R, C]):
         self._client = client
         self._policy = policy
         self._set(NONE_GIVEN)
-        for template in (template for one in self._all_options.limits or () for template in one.templates):
-            client.engine.note_limit(template, self.queue)
+        for rule in (rule for one in self.limits for rule in one.unfilled):
+            client.engine.note_limit(rule.template, self.queue)
         try:
             _ = self._decoders, self.scheduled("")
         except InvalidArgument as exc:
@@ -257,6 +257,11 @@ class Task(Generic[P, R, C]):
             timeout_ms=self._policy.wire_timeout_ms(options),
             arguments=self._signature.identity,
         )
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits of its jobs."""
+        return self._all_options.limits or ()
 
     @property
     def has_schedules(self) -> bool:

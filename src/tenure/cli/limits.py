@@ -16,7 +16,7 @@ from tenure.cli.output.text import ago
 from tenure.cli.reach import reaching
 from tenure.client.limits import LISTED_MOST
 from tenure.core import limits as bounds
-from tenure.core.rates import LimitView
+from tenure.core.rates import LimitRule, LimitView, in_words
 
 
 @click.command()
@@ -27,6 +27,7 @@ from tenure.core.rates import LimitView
 @click.option("--per-day", type=float, metavar="N", help="The same for a day.")
 @click.option("--burst", type=int, metavar="N", help="Store how many jobs may start at once, after a pause.")
 @click.option("--concurrency", type=int, metavar="N", help="Store how many jobs may run at a time.")
+@click.option("is_new", "--new", is_flag=True, help="Store numbers also for a name that no code and no job has.")
 @click.option("clears", "--clear", is_flag=True, help="Remove the stored numbers: those of the code apply again.")
 @click.option("--weight", type=int, metavar="N", help="NAME is a share: how many jobs it starts in each of its turns.")
 @reaching()
@@ -38,6 +39,7 @@ def limits(
     per_day: float | None,
     burst: int | None,
     concurrency: int | None,
+    is_new: bool,
     clears: bool,
     weight: int | None,
     app: Tenure,
@@ -46,14 +48,17 @@ def limits(
     """Show limits, or change one for all workers at once.
 
     \b
-    tenure limits                           limits with stored numbers, those for which jobs wait, weights of shares
+    tenure limits                           limits with stored numbers, with jobs that run or wait, weights of shares
     tenure limits stripe                    one limit
     tenure limits stripe --per-second 5     store a number; those not named stay
     tenure limits stripe --clear            remove what is stored
     tenure limits tenant:7 --weight 3       the weight of a share
 
     The code has the default of each limit, as in `Limit("stripe", per_second=10)`. Stored numbers replace it at once,
-    also for jobs that wait. `active` are the places that running jobs hold.
+    also for jobs that wait. `numbers` shows which of them these are: `code` for those of the jobs that run or wait, or
+    else of --app or a worker. `active` are the places that running jobs hold, `waiting` the jobs that wait.
+
+    A name that neither the code of --app or of a living worker nor any job has is refused; --new stores it.
 
     Exit status: 0 done; 1 nothing is stored that --clear could remove, or Redis could not be reached; 2 the command
     line or a setting is wrong.
@@ -72,7 +77,7 @@ def limits(
         answer(as_json, {"share": name, "weight": weight}, f"Share {name!r} starts {weight} jobs in each of its turns.")
         return
     if name is not None and numbers:
-        app.limits.set(name, **numbers)
+        app.limits.set(name, **numbers, new=is_new)
     views = app.limits.list() if name is None else (app.limits.get(name),)
     shares = app.limits.shares() if name is None else {}
     tables = [_table(views), *[_shares(shares)] * bool(shares)]
@@ -83,24 +88,33 @@ def limits(
 
 def _table(views: Sequence[LimitView]) -> Table:
     now_ms = time.time() * bounds.SECOND
-    rows = tuple(
-        {
-            "limit": view.name,
-            "rate": view.rate or "",
-            "burst": "" if view.burst is None else f"{view.burst:,}",
-            "concurrency": "" if view.concurrency is None else f"{view.concurrency:,}",
-            "active": f"{view.active:,}",
-            "lanes_waiting": f"{sum((view.lanes or {}).values()):,}",
-            "queues": ",".join(sorted(view.lanes or {})),
-            "rests": "" if view.rests_ms is None else f"{ago(view.rests_ms - now_ms)} more",
-        }
-        for view in views
-    )
-    empty = "No limit has stored numbers or rests, and no job waits for one."
-    right = ("burst", "concurrency", "active", "lanes_waiting")
+    rows = tuple(_row(view, now_ms) for view in views)
+    empty = "No limit has stored numbers or rests, and no job runs or waits under one."
+    right = ("burst", "concurrency", "active", "waiting", "lanes")
     below = f"Only {LISTED_MOST:,} are shown." if len(views) >= LISTED_MOST else ""
     table = Table("Limits", rows, right, empty, lists=["queues"], below=below)
-    return table.without_empty("rate", "burst", "concurrency", "queues", "rests")
+    return table.without_empty("rate", "burst", "concurrency", "numbers", "queues", "rests")
+
+
+def _row(view: LimitView, now_ms: float) -> dict[str, str]:
+    """A limit with the numbers that apply: what is stored, in place of what the code gives."""
+    code = view.code or LimitRule(view.name)
+    interval_us = view.interval_us or code.interval_us
+    burst = view.burst if view.burst is not None or interval_us is None or view.code is None else code.burst
+    concurrency = view.concurrency or code.concurrency
+    sources = [*["stored"] * view.is_stored, *["code"] * (view.code is not None)]
+    return {
+        "limit": view.name,
+        "rate": in_words(interval_us) or "",
+        "burst": "" if burst is None else f"{burst:,}",
+        "concurrency": "" if concurrency is None else f"{concurrency:,}",
+        "numbers": ", ".join(sources),
+        "active": f"{view.active:,}",
+        "waiting": f"{sum((view.jobs or {}).values()):,}",
+        "lanes": f"{sum((view.lanes or {}).values()):,}",
+        "queues": ",".join(sorted(view.lanes or {})),
+        "rests": "" if view.rests_ms is None else f"{ago(view.rests_ms - now_ms)} more",
+    }
 
 
 def _shares(weights: Mapping[str, int]) -> Table:

@@ -302,8 +302,8 @@ class Client:
         """Set the limits of all jobs that are enqueued to a queue."""
         if found:
             self.require(Feature.LIMITS)
-        for template in (template for one in found for template in one.templates):
-            self.engine.note_limit(template, queue)
+        for rule in (rule for one in found for rule in one.unfilled):
+            self.engine.note_limit(rule.template, queue)
         self.queue_limits[queue] = found
 
     def require_limits(self, options: Options) -> None:

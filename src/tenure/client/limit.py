@@ -79,13 +79,13 @@ class Limit:
         return {name: checked_rate(rate, name, "Limit: ") for name, rate in given.items() if rate is not None}
 
     @property
-    def templates(self) -> tuple[str, ...]:
-        """Its name and those of its further rates, as code has them."""
-        return tuple(rule.template for rule in _unfilled(self))
+    def unfilled(self) -> tuple[LimitRule, ...]:
+        """Its limits, one for each rate, with the names that the code has."""
+        return _unfilled(self)
 
     def rules(self, arguments: Mapping[str, Any]) -> tuple[LimitRule, ...]:
         """Return the limits of a job with these arguments, one for each rate. Raises `InvalidArgument`."""
-        return tuple(replace(rule, name=filled(rule.template, arguments, "Limit")) for rule in _unfilled(self))
+        return tuple(replace(rule, name=filled(rule.template, arguments, "Limit")) for rule in self.unfilled)
 
 
 @lru_cache(maxsize=1_024)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tenure.client.client import asynchronous, blocking
-from tenure.client.limit import MAX_BURST, MAX_CONCURRENCY, interval_of
+from tenure.client.limit import MAX_BURST, MAX_CONCURRENCY, Limit, interval_of
 from tenure.core import limits as bounds
 from tenure.core import names
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
-from tenure.core.rates import LimitView
+from tenure.core.rates import LimitRule, LimitView, names_limit
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -18,8 +22,17 @@ if TYPE_CHECKING:
 
 LISTED_MOST: Final = 1_000
 """The most limits that `list` returns."""
+SHOWN_MOST: Final = 3
+"""The most names that an error lists."""
 PAGES_MOST: Final = 10_000
 """The most pages of names that `list` reads."""
+
+
+class LimitedTask(Protocol):
+    """A task of the app."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]: ...
 
 
 class Limits:
@@ -28,8 +41,16 @@ class Limits:
     app.limits.set("stripe", per_second=5)
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tasks: Mapping[str, LimitedTask]) -> None:
         self._client = client
+        self._tasks = tasks
+
+    def declared(self) -> tuple[LimitRule, ...]:
+        """Return the limits that the code of this app names for its tasks and queues: up to 1,000, with these names."""
+        found = [limit for task in self._tasks.values() for limit in task.limits]
+        found += [limit for queue in self._client.queue_limits.values() for limit in queue]
+        rules = {rule.template: rule for limit in found for rule in limit.unfilled}
+        return tuple(islice(rules.values(), LISTED_MOST))
 
     @blocking
     def set(
@@ -42,6 +63,7 @@ class Limits:
         per_day: float | None = None,
         burst: int | None = None,
         concurrency: int | None = None,
+        new: bool = False,
     ) -> Steps[LimitView]:
         """Store numbers of a limit: they replace those of the code at once, for all workers. Returns the limit.
 
@@ -50,8 +72,9 @@ class Limits:
 
         `name`: as in the jobs, its braces filled; a limit with several rates has one more name for each further one,
         such as "mail per day". Numbers left out stay as they are. A job whose cost
-        is above a number starts when all of the limit is free. Raises `InvalidArgument` (on a Redis Cluster also for a
-        limit that no queue has used) and `UnsupportedFeature`.
+        is above a number starts when all of the limit is free. `new`: store also for a name that is in the code of
+        neither this app nor a living worker, and that no job has. Raises `InvalidArgument` for such a name (on a Redis
+        Cluster also for a limit that no queue has used), and `UnsupportedFeature`.
         """
         name = names.limit_name(name, "name")
         rates = {"per_second": per_second, "per_minute": per_minute, "per_hour": per_hour, "per_day": per_day}
@@ -64,14 +87,16 @@ class Limits:
             given = f"{', '.join(rates)}, burst or concurrency"
             raise invalid(f"limit {name!r}", f"given with {given}", "none of them")
         self._client.require(Feature.LIMITS)
+        if not new:
+            yield from self._refuse_unknown(name)
         yield from self._client.engine.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)
-        return (yield from self._client.engine.limit(name))
+        return (yield from self._view(name))
 
     aset = asynchronous(set)
 
     @blocking
     def get(self, name: str) -> Steps[LimitView]:
-        """Return a limit: what is stored, how many places are taken, and in which queues jobs wait for it.
+        """Return a limit: its numbers, how many places are taken, and in which queues jobs wait for it.
 
             app.limits.get("tenant:7").active
 
@@ -79,13 +104,13 @@ class Limits:
         """
         name = names.limit_name(name, "name")
         self._client.require(Feature.LIMITS)
-        return (yield from self._client.engine.limit(name))
+        return (yield from self._view(name))
 
     aget = asynchronous(get)
 
     @blocking
     def list(self) -> Steps[tuple[LimitView, ...]]:
-        """Return the limits that have stored numbers, for which jobs wait, or that rest: up to 1,000, by name.
+        """Return the limits that have stored numbers, of which jobs run or wait, or that rest: up to 1,000, by name.
 
             for limit in app.limits.list():
                 print(limit.name, limit.active)
@@ -157,3 +182,27 @@ class Limits:
         return dict(sorted(found.items())[:LISTED_MOST])
 
     ashares = asynchronous(shares)
+
+    def _view(self, name: str) -> Steps[LimitView]:
+        """A limit, with the numbers of the code where no job shows them."""
+        view = yield from self._client.engine.limit(name)
+        if view.code is not None:
+            return view
+        code = next((rule for rule in (yield from self._in_code()) if names_limit(rule.template, name)), None)
+        return view if code is None else replace(view, code=replace(code, name=name))
+
+    def _in_code(self) -> Steps[tuple[LimitRule, ...]]:
+        """The limits in the code of this app and of the living workers."""
+        workers = yield from self._client.engine.workers()
+        return (*self.declared(), *(rule for worker in workers for rule in worker.limits))
+
+    def _refuse_unknown(self, name: str) -> Steps[None]:
+        """Refuse a name that is probably mistyped. Where no code names a limit, no name is known to be wrong."""
+        code = yield from self._in_code()
+        if not code or any(names_limit(rule.template, name) for rule in code):
+            return
+        if not (yield from self._client.engine.limit(name)).is_known:
+            known = sorted({rule.template for rule in code})
+            near = get_close_matches(name[: bounds.MAX_NAME], known, 1) or known[:SHOWN_MOST]
+            rule = f"that of a limit in the code of this app or of a worker, such as {', '.join(map(repr, near))}"
+            raise invalid("name", rule, names.shown(name), "To store numbers for a new limit, pass new=True or --new.")

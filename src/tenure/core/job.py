@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tenure.core.latency import Times
 from tenure.core.partitions import place_of
+from tenure.core.rates import LimitRule
 from tenure.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
 
 
@@ -310,7 +311,8 @@ class WorkerView:
     """A worker as it last described itself, and how many jobs it holds, without those on a lost node of a cluster.
 
     `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
-    to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up.
+    to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up. `limits`: those that its code
+    names, up to 100.
     """
 
     id: str
@@ -324,6 +326,7 @@ class WorkerView:
     quiet: bool = False
     alone: bool = False
     times: Mapping[str, Times] = field(default_factory=dict)
+    limits: tuple[LimitRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

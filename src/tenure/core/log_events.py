@@ -64,6 +64,11 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "(debug); or the worker has ended (logged by its keeper). "
         "`released`: how many; `not_released`, `not_all_released`: why not. The rest return when their leases expire",
     ),
+    "limit_unknown": LogEvent(
+        WARNING,
+        "`RateLimited` names a limit that neither the job nor the code of this app has; only this job waits.",
+        "logged once for each task",
+    ),
     "handler_overran": LogEvent(
         WARNING,
         "The handler outlasted its attempt; its outcome does not count. Run it in a process to end it.",

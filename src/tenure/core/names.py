@@ -106,6 +106,11 @@ def filled_name(text: str) -> str:
     return f"{name[: limits.MAX_NAME - len(digest) - 1]}~{digest}"
 
 
+def has_digest(name: str) -> bool:
+    """Return whether `filled_name` has shortened this name."""
+    return len(name) == limits.MAX_NAME and name[-2 * _NAME_DIGEST - 1] == "~"
+
+
 def unique_key(value: object, field: str = "unique") -> str:
     """Return a unique key: 1 to 200 printable characters."""
     return _label(value, field, MAX_UNIQUE_KEY)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Final, Protocol
 
 from tenure.core import limits
+from tenure.core.names import has_digest
 from tenure.core.steps import Steps
 
 MAX_COST: Final = 1_000
@@ -36,8 +38,10 @@ class LimitView:
     """A limit as Redis knows it.
 
     `concurrency`, `interval_us` and `burst`: what is stored; None: the number of the code applies. `active`: places
-    that leases hold. `lanes`: how many lanes wait at the limit, by queue; a lane waits with all of its jobs.
-    `rests_ms`: until when no job starts, because a handler raised `RateLimited`; None: it does not rest.
+    that leases hold. `lanes`: how many lanes wait at the limit, by queue; a lane waits with all of its jobs, and `jobs`
+    counts these. `rests_ms`: until when no job starts, because a handler raised `RateLimited`; None: it does not rest.
+    `code`: the numbers of the code, by the latest job that runs or waits, or else by this app or a worker; None: not
+    known.
     """
 
     name: str
@@ -47,25 +51,54 @@ class LimitView:
     active: int = 0
     lanes: dict[str, int] | None = None
     rests_ms: int | None = None
+    jobs: dict[str, int] | None = None
+    code: LimitRule | None = None
 
     @property
     def rate(self) -> str | None:
         """The stored rate in words, as in "5 per second"."""
-        if self.interval_us is None:
-            return None
-        rates = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
-        period = next((name for name, us in rates.items() if us >= self.interval_us), "day")
-        count = rates[period] / self.interval_us
-        return (
-            f"{round(count):,} per {period}"
-            if abs(count - round(count)) < 0.01 * count
-            else f"{count:,.2f} per {period}"
-        )
+        return in_words(self.interval_us)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether Redis has the limit: numbers, jobs that run or wait, or a rest."""
+        return self.is_stored or self.active > 0 or bool(self.lanes) or self.rests_ms is not None
 
     @property
     def is_stored(self) -> bool:
         """Whether Redis has numbers that replace those of the code."""
         return any(number is not None for number in (self.concurrency, self.interval_us, self.burst))
+
+
+def in_words(interval_us: int | None) -> str | None:
+    """Return a rate in words, as in "5 per second"; None: there is no rate."""
+    if interval_us is None:
+        return None
+    periods = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+    counts = {period: us / interval_us for period, us in periods.items() if us >= interval_us or period == "day"}
+    for period, count in counts.items():
+        if abs(count - round(count)) < 0.001 * count:
+            return f"{round(count):,} per {period}"
+    period, count = next(iter(counts.items()))
+    return f"{count:,.2f} per {period}"
+
+
+def names_limit(template: str, name: str) -> bool:
+    """Return whether arguments can make this name from the name that code has."""
+    parts = list(Formatter().parse(template))
+    literals = [text for text, *_ in parts] + [""] * (parts[-1][1] is not None)
+    if len(literals) == 1:
+        return name == template
+    first, *between, last = literals
+    at, end = len(first), len(name) - len(last)
+    if has_digest(name):
+        return name.startswith(first)
+    for text in between:
+        at = name.find(text, at)
+        if at < 0:
+            return False
+        at += len(text)
+    return name.startswith(first) and name.endswith(last) and at <= end
 
 
 @dataclass(frozen=True, slots=True)

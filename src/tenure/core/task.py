@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff, OwnBackoff
+from tenure.core.rates import LimitRule
 from tenure.core.retries import RetryRule
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
@@ -46,7 +47,8 @@ class TaskSpec:
     retried. `on_failure` is called with the `Job` and an `ErrorInfo` after the job ended in `failed` or `broken`.
     `run_in` None: `LOOP` if the function is async, else `THREAD`. `max_memory`: the most bytes that a job process may
     use; 0: no limit. `persistent`: the default of its jobs. `warned`: which of the user's functions (backoff, retry
-    rule) have failed and were logged, so that each is logged once.
+    rule) have failed and were logged, so that each is logged once. `limits`: those in the code of the whole app, with
+    their names as there.
     """
 
     name: str | None
@@ -66,3 +68,4 @@ class TaskSpec:
     max_memory: int = 0
     persistent: bool = False
     warned: set[str] = field(default_factory=set, compare=False, repr=False)
+    limits: tuple[LimitRule, ...] = ()

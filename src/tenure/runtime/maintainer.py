@@ -12,6 +12,7 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.errors import NewerLayout, TenureError, is_silent
 from tenure.core.job import JobView, WorkerView
+from tenure.core.rates import LimitRule
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.jobs.suspects import Suspects
 from tenure.runtime.log import log_event
@@ -22,6 +23,9 @@ UNPARKED_MS: Final = 250
 SOONEST_MS: Final = 1_000
 """How soon the next round of maintenance is when the engine wishes one before the interval ends."""
 
+LIMITS_MOST: Final = 100
+"""The most limits of its code that a worker announces."""
+
 ROUNDS_MAX = 20
 """Rounds of maintenance of a queue in a row, while there is more to do. The rest waits for the next time."""
 
@@ -31,6 +35,7 @@ class Maintainer:
 
     `offered`: the tasks, and the queues with handlers of raw payloads, whose parked jobs can be run here at present.
     `ticks`: called with a queue and how many ms remain until one of its schedules is due; None: it has none.
+    `announced`: the limits in the code of the app.
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class Maintainer:
         suspects: Suspects,
         offered: Callable[[], tuple[Sequence[str], Collection[str]]],
         ticks: Callable[[str, int | None], None],
+        announced: Sequence[LimitRule] = (),
     ) -> None:
         self._context = context
         self._engine = context.engine
@@ -49,6 +55,7 @@ class Maintainer:
         self._suspects = suspects
         self._offered = offered
         self._ticks = ticks
+        self._limits = tuple(announced[:LIMITS_MOST])
         self._announcing = asyncio.Lock()
         self._started_ms = _wall_ms()
 
@@ -129,6 +136,7 @@ class Maintainer:
             quiet=self._intake.is_quiet,
             alone=self._suspects.claims_nothing,
             times=self._context.latencies.of_queues(),
+            limits=self._limits,
         )
 
 

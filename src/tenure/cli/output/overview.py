@@ -95,8 +95,9 @@ def look(app: Tenure, queue: str | None) -> Overview:
 
 
 def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
-    """The workers, without the counts that `latency` is made of."""
-    return {"workers": [{key: value for key, value in asdict(one).items() if key != "times"} for one in workers]}
+    """The workers, without the counts that `latency` is made of and the limits in their code."""
+    left_out = ("times", "limits")
+    return {"workers": [{key: value for key, value in asdict(one).items() if key not in left_out} for one in workers]}
 
 
 def queue_table(queues: Sequence[QueueView], now_ms: float, refused: Mapping[str, RedisError] | None = None) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, Unreachable, invalid, is_silent
 from tenure.core.job import JobView, Page, QueueView, State, WorkerView
-from tenure.core.rates import LimitPage, LimitView, SharePage
+from tenure.core.rates import LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Invoke, Steps
 from tenure.engines.kit.base import Scripted
@@ -115,7 +115,7 @@ class NativeInspector(Scripted):
 
     def _limit_names(self, keys: tuple[str, ...], cursor: str) -> Steps[LimitPage]:
         place, _, after = (cursor or "limits 0").partition(" ")
-        if place not in ("limits", "waiting", "resting") or not after.isdigit():
+        if place not in ("limits", "waiting", "used", "resting") or not after.isdigit():
             raise invalid("cursor", "one of an earlier page, or empty", repr(cursor[:40]))
         place, after, found = yield Invoke(self.scripts["limits"], keys, (place, after, limits.PAGE_MAX))
         names = tuple(decoded(as_text(name)) for name in found)
@@ -130,12 +130,22 @@ class NativeInspector(Scripted):
 
 
 def _read_limit(name: str, reply: list[Any]) -> LimitView:
-    stored, state, active, waiting, now = reply
+    stored, state, active, waiting, now, given = reply
     concurrency, interval, burst = (number_of(word) for word in (stored or b"::").split(b":"))
     rests = number_of(state.partition(b" ")[2]) or 0
-    queues = [as_text(prefix) for prefix in waiting[::2]]
-    lanes = dict(zip(map(queue_of, queues), waiting[1::2], strict=True))
-    return LimitView(name, concurrency, interval, burst, active, lanes, rests if rests > now else None)
+    queues = [queue_of(as_text(prefix)) for prefix in waiting[::3]]
+    most, every, at_once = (number_of(word) for word in (given or b"::").split(b":"))
+    return LimitView(
+        name,
+        concurrency,
+        interval,
+        burst,
+        active,
+        dict(zip(queues, waiting[1::3], strict=True)),
+        rests if rests > now else None,
+        dict(zip(queues, waiting[2::3], strict=True)),
+        LimitRule(name, 1, most, every, at_once or 1) if given else None,
+    )
 
 
 def read_settings(values: dict[str, str]) -> QueueSettings:

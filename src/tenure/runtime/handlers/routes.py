@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tenure.core.errors import TenureError
 from tenure.core.job import ErrorInfo, Lease
+from tenure.core.rates import LimitRule
 from tenure.core.task import BatchRule, RunIn, TaskSpec
 
 
@@ -56,6 +57,10 @@ class Routes:
         """The tasks, and the queues with handlers, whose parked jobs can run here. `processes`: include those
         that run in job processes."""
         return _offered(self._tasks, processes), _offered(self._handlers, processes)
+
+    def limits(self) -> Sequence[LimitRule]:
+        """The limits in the code of the app, which each of its tasks has."""
+        return self._specs[0].limits if self._specs else ()
 
     def batch_rules(self) -> dict[str, BatchRule]:
         """The rules of the queues with batch handlers."""

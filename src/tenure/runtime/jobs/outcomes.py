@@ -75,9 +75,7 @@ def outcome_of_error(held: Held, error: BaseException, random: Random, info: Err
     if isinstance(error, Retry):
         return _again(held, error, info, random, error.delay)
     if isinstance(error, RateLimited):
-        return Retried(
-            info, _rest_ms(error), deferred=True, limit=error.limit if isinstance(error.limit, str) else None
-        )
+        return Retried(info, _rest_ms(error), deferred=True, limit=_limit_of(held, error.limit))
     if isinstance(error, Fail) or not _worth_it(held, error):
         return Failed(info)
     return _again(held, error, info, random)
@@ -125,6 +123,19 @@ def _again(held: Held, error: BaseException, info: ErrorInfo, random: Random, de
     else:
         delay_ms = _backoff_ms(held, error, random)
     return Retried(info, min(delay_ms, limits.MAX_DELAY_MS))
+
+
+def _limit_of(held: Held, name: object) -> str | None:
+    """The limit that is to rest; None for a name that neither the job nor the code has: it is mistyped."""
+    if not isinstance(name, str):
+        return None
+    own, code = held.lease.record.shape.limits, held.spec.limits
+    if not code or any(rule.name == name for rule in own) or any(rates.names_limit(one.template, name) for one in code):
+        return name
+    if "limit" not in held.spec.warned:
+        held.spec.warned.add("limit")
+        log_event("limit_unknown", queue=held.lease.record.queue, task=held.spec.name, limit=name)
+    return None
 
 
 def _rest_ms(error: RateLimited) -> int:

@@ -1,7 +1,8 @@
--- limits: names of limits for which numbers are stored, then of those for which jobs wait, then of those that rest.
+-- limits: names of limits for which numbers are stored, then of those for which jobs wait, then of those of which jobs hold places, then
+-- of those that rest.
 -- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV place cursor limit
--- place: limits, waiting or resting. A limit may be in several of them.
+-- place: limits, waiting, used or resting. A limit may be in several of them.
 -- Returns: {the next place, '' at the end, the next cursor, {name...}}
 -- Invariant: changes nothing.
 --@include begin
@@ -15,5 +16,6 @@ local page = call('HSCAN', key(place), ARGV[2], 'COUNT', ARGV[3])
 for i = 1, #page[2], 2 do
   if place == 'limits' or call('HEXISTS', key('limits'), page[2][i]) == 0 then names[#names + 1] = page[2][i] end
 end
-if page[1] == '0' then place = place == 'limits' and 'waiting' or 'resting' end
+local following = { limits = 'waiting', waiting = 'used', used = 'resting' }
+if page[1] == '0' then place = following[place] end
 return { place, page[1], names }

@@ -216,16 +216,14 @@ class PartitionedInspector(Controlled):
 
     def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         def retry_by(map: PartitionMap) -> Steps[bool]:
-            ask = partial(self._retry_in, id=id, payload=payload, limited=limited, map=map)
+            ask = partial(self._retry_in, id=id, edit=(payload, limited), map=map)
             return self._first(queue, id, ask, False, refuses_old_maps=True)
 
         return (yield from self.changes.following(queue, retry_by))
 
-    def _retry_in(
-        self, place: str, id: str, payload: bytes | None, limited: Shape | None, map: PartitionMap
-    ) -> Steps[bool]:
+    def _retry_in(self, place: str, id: str, edit: tuple[bytes | None, Shape | None], map: PartitionMap) -> Steps[bool]:
         try:
-            is_retried = yield from self._retry(place, id, payload, limited, map.version)
+            is_retried = yield from self._retry(place, id, *edit, map.version)
         except ReplyError as error:
             if error.prefix == NOT_PARTED:
                 raise UnsupportedFeature(

@@ -12,9 +12,11 @@ do
   function my.of(word)
     if not parsed[word] then
       parsed[word] = {}
-      for name, cost, most, interval, burst in string.gmatch(word, '([^:,]+):(%d+):(%d*):(%d*):(%d*)') do
+      for name, cost, numbers in string.gmatch(word, '([^:,]+):(%d+):(%d*:%d*:%d*)') do
+        local most, interval, burst = string.match(numbers, '^(%d*):(%d*):(%d*)$')
         table.insert(parsed[word], {
           name = name, cost = tonumber(cost), most = tonumber(most), interval = tonumber(interval), burst = tonumber(burst),
+          numbers = numbers,
         })
       end
     end
