@@ -26,6 +26,7 @@ NAMES = [
     "clock",
     "latency",
     "layout",
+    "partitions",
 ]
 
 JOBS = """
