@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tenure.app.preflight import Finding, Level
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import RedisError
-from tenure.core.steps import Steps
+from tenure.core.steps import Steps, T
 
 LAYOUTS_CHECKED: Final = 1_000
 """The most queues whose layout version `tenure check` reads."""
@@ -15,39 +16,51 @@ OUTSIDE_CHECKED: Final = 100
 """The most queues of which `tenure check` looks for jobs outside of their partitions."""
 
 
-def layouts(engine: FullEngine) -> Steps[Finding]:
+def layouts(engine: FullEngine) -> Steps[tuple[Finding, ...]]:
     """Find the queues that a newer release has written to. Workers of this release claim nothing from them."""
-    newer: list[str] = []
-    try:
-        queues = (yield from engine.queues())[:LAYOUTS_CHECKED]
-        for queue in queues:
-            version = yield from engine.layout_of(queue)
-            if version > engine.layout:
-                newer.append(f"{queue} (version {version})")
-    except RedisError as error:
-        return Finding("layout", Level.UNKNOWN, f"The layout versions of the queues could not be read: {error}")
-    if not newer:
-        return Finding("layout", Level.OK, f"Layout version {engine.layout} or older in {len(queues):,} queues.")
-    shown = ", ".join(newer[:5]) + (f" and {len(newer) - 5:,} more" if len(newer) > 5 else "")
-    text = f"A newer release has written to {shown}; this release reads layout versions up to {engine.layout}."
-    return Finding("layout", Level.ERROR, text, "Update Tenure here. Until then its workers skip these queues.")
+    versions, refused = yield from _of_each("layout", engine, LAYOUTS_CHECKED, engine.layout_of)
+    newer = [f"{queue} (version {version})" for queue, version in versions.items() if version > engine.layout]
+    if newer:
+        text = (
+            f"A newer release has written to {_few(newer)}; this release reads layout versions up to {engine.layout}."
+        )
+        remedy = "Update Tenure here. Until then its workers skip these queues."
+        return (*refused, Finding("layout", Level.ERROR, text, remedy))
+    text = f"Layout version {engine.layout} or older in {len(versions):,} queues."
+    return (*refused, Finding("layout", Level.OK, text))
 
 
 def outside(engine: FullEngine) -> Steps[tuple[Finding, ...]]:
     """Find jobs in partitions that their queue does not have, as after a restore of Redis: no worker looks there."""
     if Feature.PARTITIONS not in engine.features:
         return ()
-    found: list[str] = []
+    partitions, refused = yield from _of_each("partitions", engine, OUTSIDE_CHECKED, engine.partitions_outside)
+    found = [f"{queue} ({', '.join(map(str, numbers))})" for queue, numbers in partitions.items() if numbers]
+    if found:
+        text = f"Jobs lie in partitions that their queues do not have: {_few(found)}. No worker runs them."
+        remedy = "`tenure configure QUEUE --partitions N`, with the number that the queue has, takes them back."
+        return (*refused, Finding("partitions", Level.WARNING, text, remedy))
+    text = f"No jobs outside of the partitions of {len(partitions):,} queues."
+    return (*refused, Finding("partitions", Level.OK, text))
+
+
+def _of_each(
+    name: str, engine: FullEngine, most: int, look: Callable[[str], Steps[T]]
+) -> Steps[tuple[dict[str, T], list[Finding]]]:
+    """Look at each queue. Return what was found, and a finding for each queue that could not be read."""
+    found: dict[str, T] = {}
+    refused: list[Finding] = []
     try:
-        queues = (yield from engine.queues())[:OUTSIDE_CHECKED]
-        for queue in queues:
-            partitions = yield from engine.partitions_outside(queue)
-            if partitions:
-                found.append(f"{queue} ({', '.join(map(str, partitions))})")
+        queues = (yield from engine.queues())[:most]
     except RedisError as error:
-        return (Finding("partitions", Level.UNKNOWN, f"The partitions of the queues could not be read: {error}"),)
-    if not found:
-        return (Finding("partitions", Level.OK, f"No jobs outside of the partitions of {len(queues):,} queues."),)
-    text = f"Jobs lie in partitions that their queues do not have: {'; '.join(found[:5])}. No worker runs them."
-    remedy = "`tenure configure QUEUE --partitions N`, with the number that the queue has, takes them back."
-    return (Finding("partitions", Level.WARNING, text, remedy),)
+        return found, [Finding(name, Level.UNKNOWN, f"The list of queues could not be read: {error}")]
+    for queue in queues:
+        try:
+            found[queue] = yield from look(queue)
+        except RedisError as error:
+            refused.append(Finding(name, Level.UNKNOWN, f"Queue {queue!r} could not be read: {error}"))
+    return found, refused
+
+
+def _few(texts: list[str]) -> str:
+    return ", ".join(texts[:5]) + (f" and {len(texts) - 5:,} more" if len(texts) > 5 else "")

@@ -100,7 +100,7 @@ def _look(app: Tenure) -> Inspection:
             more = connections.run(inspect_use(rights)) if found.is_usable else ()
             if found.is_usable and all(one.name != COMMANDS for one in more):
                 more = (*more, *_through_proxies(connections, rights))
-            queues = (connections.run(layouts(app.engine)), *connections.run(outside(app.engine)))
+            queues = (*connections.run(layouts(app.engine)), *connections.run(outside(app.engine)))
             return Inspection((*found.findings, *more, *queues))
         except RedisError as error:
             return failed(error)

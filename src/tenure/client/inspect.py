@@ -36,7 +36,8 @@ class Inspect:
     @blocking
     def queues(self) -> Steps[list[str]]:
         """Return the names of the queues that exist."""
-        return self._client.engine.queues()
+        found = yield from self._client.engine.queues()
+        return [name for name in found if names.is_queue_name(name)]  # another program may have added others
 
     aqueues = asynchronous(queues)
 

@@ -262,6 +262,14 @@ class JobFailed(ResultError):
         self.traceback = traceback
 
 
+def wrong_field(key: str, field: str, rule: str, got: str) -> WrongState:
+    """Make the error for a field of a hash that another program has written."""
+    return WrongState(
+        f"Field {field!r} of the hash {key!r} must be {rule}, got {got}. Another program has written it: correct it "
+        "with HSET, or remove it with HDEL."
+    )
+
+
 def is_silent(error: Exception) -> bool:
     """Return whether Redis does not reply at all. If only a node of a cluster does not, queues on others may work."""
     return isinstance(error, Unreachable) and not error.node

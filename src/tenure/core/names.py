@@ -43,6 +43,14 @@ def queue_name(value: object, field: str = "queue") -> str:
     return text
 
 
+def is_queue_name(text: str) -> bool:
+    """Return whether a queue can have this name."""
+    try:
+        return queue_name(text) == text
+    except InvalidArgument:
+        return False
+
+
 def task_name(value: object, field: str = "task name") -> str:
     """Return a task's name: 1 to 200 of `A-Z a-z 0-9 _ . : -`, not beginning with `-`."""
     text = _text(value, field)

@@ -5,6 +5,7 @@ A partition is a queue of its own in Redis. Partition 0 has the keys that the qu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -16,6 +17,8 @@ MAX_PARTITIONS: Final = 256
 """More than this would make each look at the whole queue long. A cluster of 100 masters needs about 200."""
 _MARK: Final = "/"
 """Stands between a queue's name and the partition's number. No name of a queue has it."""
+_MAP: Final = re.compile(r"(\d{1,9})(?::(\d{1,15}):(\d{1,9}))?", re.ASCII)
+_NOTE: Final = re.compile(r"(\d{1,15}):(\d{1,9}):(\d{1,9}):\d{1,9}:(\d{1,15})", re.ASCII)
 _STEP: Final = 2862933555777941757
 _WORD: Final = (1 << 64) - 1
 
@@ -125,26 +128,38 @@ def write_map(map: PartitionMap) -> str:
 
 
 def read_map(text: str) -> PartitionMap:
-    """The map again. Empty: the queue has none.
+    """The map again. Empty: the queue has none. Raises `ValueError` for text that is no map.
 
     >>> read_map(""), read_map("4") == PartitionMap(4, 1), read_map("8:2:4") == PartitionMap(8, 2, 4)
     (PartitionMap(number=1, version=0, before=0, max_length=0), True, True)
     """
     if not text:
         return PartitionMap()
-    number, _, rest = text.partition(":")
-    version, _, before = rest.partition(":")
-    return PartitionMap(int(number), int(version or 1), int(before or 0))
+    found = _MAP.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    number, version, before = found.groups()
+    return _checked(PartitionMap(int(number), int(version or 1), int(before or 0)))
 
 
 def read_noted(text: str) -> PartitionMap:
-    """The map that a partition has noted: see lua/lib/noted.lua.
+    """The map that a partition has noted: see lua/lib/noted.lua. Raises `ValueError` for text that is no note.
 
     >>> read_noted("2:8:4:3:1000") == PartitionMap(8, version=2, before=4, max_length=1000)
     True
     """
-    version, number, before, _, max_length = map(int, text.split(":"))
-    return PartitionMap(number, version, before, max_length)
+    found = _NOTE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    version, number, before, max_length = map(int, found.groups())
+    return _checked(PartitionMap(number, version, before, max_length))
+
+
+def _checked(map: PartitionMap) -> PartitionMap:
+    """Return the map. Raises `ValueError` for numbers that no queue can have: processes would make that many names."""
+    if not 1 <= map.number <= MAX_PARTITIONS or map.before > MAX_PARTITIONS:
+        raise ValueError(write_map(map))
+    return map
 
 
 def share_of(max_length: int, partition: int, partitions: int) -> int:

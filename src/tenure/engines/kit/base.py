@@ -64,7 +64,8 @@ class Scripted(ABC):
 
     def queues(self) -> Steps[list[str]]:
         reply = yield Command(("ZRANGE", f"{self.shared()}:queues", 0, -1))
-        return sorted(as_text(name) for name in reply)
+        # No queue has a name with a slash: another program has added it.
+        return sorted(name for name in map(as_text, reply) if "/" not in name)
 
     def queue(self, name: str) -> Steps[QueueView]:
         return self._counted(name, (yield from self._ask("counts", name)))

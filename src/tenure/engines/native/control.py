@@ -107,7 +107,8 @@ class NativeController(NativeInspector):
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
-        return read_settings((yield from self._configure(queue, max_length, lane_failure, paused)))
+        values = yield from self._configure(queue, max_length, lane_failure, paused)
+        return read_settings(values, f"{self.prefix(queue)}:settings")
 
     def _configure(
         self, queue: str, max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None

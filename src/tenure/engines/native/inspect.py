@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tenure.core import limits
-from tenure.core.errors import InvalidArgument, Unreachable, invalid, is_silent
+from tenure.core.errors import InvalidArgument, TenureError, invalid, is_silent, wrong_field
 from tenure.core.job import JobView, Page, QueueView, State, WorkerView
+from tenure.core.names import shown
 from tenure.core.rates import LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Invoke, Steps
@@ -17,6 +19,9 @@ from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
 from tenure.engines.native.config import NativeConfig
 from tenure.engines.native.keys import decoded, encoded, queue_of
 from tenure.engines.native.records import read_view
+
+_LENGTH: Final = re.compile(r"\d{1,12}", re.ASCII)
+_TIME: Final = re.compile(r"\d{0,15}", re.ASCII)
 
 
 class NativeInspector(Scripted):
@@ -36,7 +41,7 @@ class NativeInspector(Scripted):
         values = {field: as_text(value) for field, value in fields_of(settings).items()}
         return replace(
             self._counted(name, common),
-            settings=read_settings(values),
+            settings=read_settings(values, f"{self.prefix(name)}:settings"),
             parked_lanes=parked,
             blocked_lanes=blocked,
             suspects=suspects,
@@ -73,27 +78,27 @@ class NativeInspector(Scripted):
         return (yield from self._one_lane(queue, lane))
 
     def _one_lane(self, queue: str, lane: str) -> Steps[LaneView]:
-        return _read_lane((yield from self._ask("lane", queue, encoded(lane))))
+        return _read_lane((yield from self._ask("lane", queue, encoded(lane))), self.prefix(queue))
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         if state is LaneState.IDLE:
             raise invalid("state", "ready, busy, blocked or parked", "idle", "Redis has nothing of idle lanes.")
         following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
-        return LanePage(tuple(map(_read_lane, rows)), following)
+        return LanePage(tuple(_read_lane(row, self.prefix(queue)) for row in rows), following)
 
     def workers(self) -> Steps[list[WorkerView]]:
         seen = yield from self._announced()
         active: dict[str, int] = {}
-        for queue in sorted({queue for worker in seen for queue in worker.queues}):
+        for queue in sorted({queue for worker in seen for queue in worker.queues if "/" not in queue}):
             for name, held in (yield from self._holders(queue)).items():
                 active[name] = active.get(name, 0) + held
         return [replace(worker, active=active.get(worker.id, 0)) for worker in seen]
 
     def _holders(self, queue: str) -> Steps[dict[str, int]]:
-        """The workers that hold jobs of a queue, and how many. None while its node is lost: that hides no worker."""
+        """The workers that hold jobs of a queue, and how many. None where Redis refuses that, or its node is lost."""
         try:
             pairs = yield from self._ask("holders", queue)
-        except Unreachable as error:
+        except TenureError as error:
             if is_silent(error):
                 raise
             return {}
@@ -148,19 +153,26 @@ def _read_limit(name: str, reply: list[Any]) -> LimitView:
     )
 
 
-def read_settings(values: dict[str, str]) -> QueueSettings:
-    """The settings of a queue as they lie in Redis. What another version wrote and we do not know is left out."""
-    rule = values.get("lane_failure", "")
+def read_settings(values: dict[str, str], key: str) -> QueueSettings:
+    """The settings of a queue as they lie in Redis. What another version wrote and we do not know is left out.
+
+    Raises `WrongState`, with the key, for what another program has written.
+    """
+    rule, longest = values.get("lane_failure", ""), values.get("max_length", "0")
+    if not _LENGTH.fullmatch(longest):
+        raise wrong_field(key, "max_length", f"a number up to {limits.MAX_QUEUE_LENGTH:,}", shown(longest))
     return QueueSettings(
-        max_length=int(values.get("max_length", 0)),
+        max_length=int(longest),
         lane_failure=LaneFailure(rule) if rule in set(LaneFailure) else LaneFailure.SKIP,
         paused="paused" in values,
     )
 
 
-def _read_lane(row: list[Any]) -> LaneView:
+def _read_lane(row: list[Any], prefix: str) -> LaneView:
     name, waiting, busy, limit, parked, blockers, state = row
     at, _, job = as_text(parked).partition(" ")
     first = as_text(blockers[0]) if blockers else None
+    if not _TIME.fullmatch(at):
+        raise wrong_field(f"{prefix}:parked", as_text(name), "a time and an id", shown(at))
     lane, parked_ms = decoded(as_text(name)), int(at) if at else None
     return LaneView(lane, LaneState(as_text(state)), waiting, busy, limit, parked_ms, job or None, first)

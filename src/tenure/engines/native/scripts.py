@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.core import engine, limits
+from tenure.core import engine, limits, partitions
 from tenure.core.steps import Script
 from tenure.engines.kit import config as kit
 from tenure.engines.kit.moving import IMPORT_TTL_MS
@@ -14,7 +14,7 @@ from tenure.engines.native import config
 LAYOUT: Final = 1
 """The version of the layout that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, kit, config)}
+WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, partitions, kit, config)}
 SCRIPTS: Final[dict[str, Script]] = load(__package__, WORDS)
 _IMPORTS: Final = ("enqueue", "enqueue_shaped", "import", "arrive", "add_totals")
 IMPORTS: Final = load(__package__, {**WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS}, _IMPORTS)

@@ -19,7 +19,7 @@ for i = 3, #ARGV do
   waiting = waiting + (row[1] == 'e' and 0 or 1)
   shapes.check(shape_of(row[3]))
 end
-local most, have = tonumber(call('HGET', key('settings'), 'max_length') or 0), call('HLEN', key('jobs'))
+local most, have = most_jobs(), call('HLEN', key('jobs'))
 if most > 0 and waiting > 0 and have + waiting > most then
   return redis.error_reply('LHFULL ' .. have .. ' ' .. most .. ' ' .. waiting)
 end

@@ -9,7 +9,8 @@
 --@include begin
 allow_when_full()
 local noted = call('HGET', key('settings'), 'map') or '0:1:0'
-local version, number, before = string.match(noted, '^(%d+):(%d+):(%d+)')
+local version, number, before = string.match(noted, '^(%d+):(%d+):(%d+):%d+:%d+$')
+if not version or tonumber(number) > @MAX_PARTITIONS@ then version = 0 end -- another program has written it
 local more = tonumber(ARGV[1]) - tonumber(version)
 if more > 0 or more == 0 and number == ARGV[2] and before ~= '0' and ARGV[3] == '0' then
   noted = table.concat(ARGV, ':', 1, 5)

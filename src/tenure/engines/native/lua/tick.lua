@@ -28,7 +28,7 @@ local runs = id ~= '' and not is_skipped
 local previous = state.last
 if runs then
   -- All that may fail comes before the first write.
-  local most = tonumber(call('HGET', key('settings'), 'max_length') or 0)
+  local most = most_jobs()
   local have = most > 0 and call('HLEN', key('jobs')) or 0
   if most > 0 and have >= most then
     return redis.error_reply('LHFULL ' .. have .. ' ' .. most .. ' 1')

@@ -184,11 +184,20 @@ class PartitionedEngine(PartitionedProducer):
         most_ms = timing.lease_ms + timing.grace_ms - timing.beat_ms
         return Lead(_block((f"{self.prefix(queue)}:wake",), min(timeout_ms, most_ms)), queue, if_idle=True)
 
+    def _known_partitions(self, queue: str) -> Steps[int]:
+        """As `partitions`, or the last known number where Redis refuses the call: the claim reports that."""
+        try:
+            return (yield from self.partitions(queue))
+        except TenureError as error:
+            if is_away(error):
+                raise
+            return self.maps.known(queue).places
+
     def _wake(self, queues: Sequence[str], timeout_ms: int) -> Steps[str | None]:
         """Wait for a job. A queue needs one connection, however many partitions it has."""
         keys, parted = {}, {}
         for queue in queues:
-            partitions = yield from self.partitions(queue)
+            partitions = yield from self._known_partitions(queue)
             if partitions > 1:
                 parted[queue] = self._turns_of(queue, partitions)
             keys[f"{self.prefix(queue)}:{'post' if partitions > 1 else 'wake'}"] = queue
@@ -217,7 +226,7 @@ class PartitionedEngine(PartitionedProducer):
         answers = yield from super().settle(settlements)
         for place in {lease.place for lease, outcome in settlements if _may_wake(lease, outcome)}:
             queue, partition = split_place(place)
-            if (yield from self.partitions(queue)) == 1:
+            if (yield from self._known_partitions(queue)) == 1:
                 continue
             if queue in self._claims and queue not in self._waits:  # this worker has a free slot now
                 self._turns[queue].note(partition)
@@ -235,7 +244,7 @@ class PartitionedEngine(PartitionedProducer):
     ) -> Steps[HeartbeatReply]:
         places: list[str] = []
         for queue in queues:
-            partitions = yield from self.partitions(queue)
+            partitions = yield from self._known_partitions(queue)
             held = {ref.partition for ref in leases if ref.queue == queue}
             if partitions == 1 and held <= {0}:
                 places.append(queue)
@@ -260,7 +269,8 @@ class PartitionedEngine(PartitionedProducer):
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         places: list[str] = []
         for queue in queues:
-            places += yield from self._places(queue)
+            partitions = yield from self._known_partitions(queue)
+            places += [place_of(queue, partition) for partition in range(partitions)]
         released = yield from super().leave(worker, places, crashed)
         if released:
             for place in places:

@@ -16,6 +16,7 @@ from tenure.core.errors import (
     ReplyError,
     Unreachable,
     UnsupportedFeature,
+    WrongState,
     invalid,
     is_silent,
 )
@@ -208,7 +209,11 @@ class PartitionedInspector(Controlled):
 
     def _holders(self, queue: str) -> Steps[dict[str, int]]:
         held: Counter[str] = Counter()
-        for place in (yield from self._places(queue)):
+        try:
+            places = yield from self._places(queue)
+        except WrongState:  # the view of the queue names it
+            return held
+        for place in places:
             held.update((yield from super()._holders(place)))
         return held
 
@@ -312,7 +317,8 @@ class PartitionedInspector(Controlled):
             known, map = map, (yield from self.maps.of(queue))
             if map.version == known.version:
                 break  # else the queue has partitions that this process did not know
-        return settings_of([read_settings(values[partition]) for partition in range(map.number)])
+        keys = {partition: f"{self.prefix(place_of(queue, partition))}:settings" for partition in range(map.number)}
+        return settings_of([read_settings(values[partition], key) for partition, key in keys.items()])
 
     def repartition(self, queue: str, partitions: int) -> Steps[None]:
         yield from self.changes.begin(queue, partitions)

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from tenure.core.errors import ReplyError, TenureError, is_away
+from tenure.core.errors import ReplyError, TenureError, is_away, wrong_field
 from tenure.core.logfmt import log_line
-from tenure.core.partitions import PartitionMap, place_of, read_map, read_noted, share_of, write_map
+from tenure.core.names import shown
+from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of, read_map, read_noted, share_of, write_map
 from tenure.core.steps import Arg, Invoke, Steps, T
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.control import NativeController, write_settings
@@ -26,6 +27,8 @@ KNOWN_S: Final = 60.0
 MAP_TRIES: Final = 10
 """How often a call by an old map is made."""
 _NONE: Final = PartitionMap()
+_NO_NOTE: Final = "0:1:0:0:0"
+_RULE: Final = f"a map of 1 to {MAX_PARTITIONS} partitions, such as 8 or 8:2:4"
 _OVER: Final = 1e-9
 """A time that is over: of a map that was read."""
 
@@ -98,7 +101,10 @@ class PartitionMaps:
         known = self.known(queue)
         if not text and not known.version:  # as it is for most queues
             return
-        noted = read_noted(text or "0:1:0:0:0")
+        try:
+            noted = read_noted(text or _NO_NOTE)
+        except ValueError:
+            noted = _NONE  # the next call notes the map again
         if noted.version != known.version:
             self._noted[queue] = noted
             # Not trusted any more. Where the map cannot be read, workers continue by this one.
@@ -108,7 +114,9 @@ class PartitionMaps:
         """Take what a partition has noted, as its script refused a call by another map. Raises any other error."""
         if error.prefix != OUTDATED:
             raise error
-        self.note(queue, str(error).removeprefix(OUTDATED).strip())
+        text = str(error).removeprefix(OUTDATED).strip()
+        self._read_note(queue, text)
+        self.note(queue, text)
 
     def following(self, queue: str, call: Callable[[PartitionMap], Steps[T]]) -> Steps[T]:
         """Make a call by the map of the queue; again, if another process has replaced the map meanwhile."""
@@ -148,13 +156,25 @@ class PartitionMaps:
     ) -> Steps[PartitionMap]:
         """Note a map in one partition, with settings that it gets then. Return the map that is noted there then."""
         args: tuple[Arg, ...] = (map.version, map.number, map.before, partition, map.max_length, *settings)
-        return read_noted(as_text((yield from self._engine._ask("note_map", place_of(queue, partition), *args))))
+        place = place_of(queue, partition)
+        return self._read_note(place, as_text((yield from self._engine._ask("note_map", place, *args))))
+
+    def _read_note(self, place: str, text: str) -> PartitionMap:
+        """Read the note of a partition. Raises `WrongState`."""
+        try:
+            return read_noted(text or _NO_NOTE)
+        except ValueError:
+            key = f"{self._engine.prefix(place)}:settings"
+            raise wrong_field(key, "map", "the note of a map of partitions", shown(text)) from None
 
     def _stored(self, queue: str, wanted: int, noted: str = "", keep_ms: str = "") -> Steps[PartitionMap]:
         engine = self._engine
         args = (as_bytes(queue), str(wanted), noted, keep_ms)
-        stored: bytes = yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)
-        return read_map(as_text(stored))
+        stored = as_text((yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)))
+        try:
+            return read_map(stored)
+        except ValueError:
+            raise wrong_field(f"{engine.shared()}:partitions", queue, _RULE, shown(stored)) from None
 
 
 def _share(map: PartitionMap, partition: int) -> list[str]:

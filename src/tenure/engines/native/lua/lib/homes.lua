@@ -48,7 +48,8 @@ end
 local homes = setmetatable({ function(my)
   local noted = call('HGET', key('settings'), 'map') or '0:1:0:0:'
   my.version, my.number, my.before, my.partition = string.match(noted, '^(%d+):(%d+):(%d+):(%d+):')
-  my.number, my.partition = tonumber(my.number), tonumber(my.partition)
+  my.version, my.before = my.version or '0', my.before or '0' -- of a note of another program
+  my.number, my.partition = tonumber(my.number or 1), tonumber(my.partition or 0)
   -- Whether the number changes, and whether the queue has or will have several partitions.
   my.changes = my.before ~= '0'
   my.is_parted = my.changes or my.number > 1
