@@ -61,6 +61,7 @@ REFUSED: dict[str, Acts] = {
     "an expression of four or seven fields, or of other words": each(Cron, "* * * *", "* * * * * * *", "0 9 * * x y"),
     "an expression of 201 characters": each(Cron, "0 9 * * " + "1," * 100),
     "an expression for the 30th of February": each(Cron, "0 0 30 2 *"),
+    "a step that is longer than its field": each(Cron, "*/61 * * * *"),
     "a time zone that does not exist": each(lambda tz: Cron("@daily", tz=tz), "Europe/Atlantis", "", "../zone"),
     "an interval below a second or above ten years": each(lambda n: Every(seconds=n), 0, 0.5, -1, 10**12),
     "a schedule without an argument that its task needs": lambda app: [
@@ -81,6 +82,7 @@ REFUSED: dict[str, Acts] = {
         lambda: Schedule(HOUR, using={"id": "x"}),
         lambda: Schedule(HOUR, using={"delay": 5}),
     ],
+    "a persistent job in a schedule": added({}, using={"persistent": True}),
     "a backfill that ends before it begins": lambda app: [
         lambda: app.schedules.backfill("q", "s", NOON, NOON.replace(hour=11))
     ],
