@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace as replaced
@@ -13,7 +14,7 @@ from tenure.core.errors import QueueFull
 from tenure.core.job import State
 from tenure.core.outcome import Completed
 from tenure.core.rates import LimitRule
-from tenure.core.schedule import CatchUp, Overlap, Ticked
+from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
 from tenure.core.shape import Shape, UniqueRule
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.schedules import STEP, announce, deploy, digest_of, due, now_of, put, spec, stored, tick, tick_of
@@ -21,17 +22,25 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.SCHEDULES)
 
+DECADE: Final = 3_650 * limits.DAY
+
+
+def rare(name: str = "s", **changes: Any) -> ScheduleSpec:
+    """A schedule whose tick that a test has put is the latest one: no other comes while the test runs."""
+    return spec(name, every_ms=DECADE, **changes)
+
 
 def test_a_due_tick_becomes_a_job_that_knows_its_planned_time(world: World) -> None:
     planned = now_of(world) - 1_000
-    assert put(world, spec(headers={"a": "b"}, timeout_ms=5_000, retries=2), planned)
+    assert put(world, rare(headers={"a": "b"}, timeout_ms=5_000, retries=2), planned)
     assert due(world) == ["s"]
     assert tick(world, "a") is Ticked.ENQUEUED
     record = world.take_one().record
     assert (record.id, record.payload, record.scheduled_ms, record.task) == ("a", b"p", planned, None)
     assert (record.headers, record.timeout_ms, record.retries) == ({"a": "b"}, 5_000, 2)
     state = stored(world).state
-    assert (state.planned_ms, state.runs, state.missed, state.last_id) == (planned // STEP * STEP + STEP, 1, 0, "a")
+    assert state.planned_ms == planned // DECADE * DECADE + DECADE
+    assert (state.runs, state.missed, state.last_id) == (1, 0, "a")
     assert state.last_planned_ms == planned
     world.audit()
 
@@ -410,8 +419,8 @@ def test_a_living_source_and_a_user_keep_their_names(world: World) -> None:
 
 
 def test_a_schedule_moves_to_its_new_name_in_one_step(world: World) -> None:
-    begin = now_of(world) // STEP * STEP
-    old, new = spec("old"), spec("new", earlier=("older", "old"))
+    begin = now_of(world) - 1_000
+    old, new = rare("old"), rare("new", earlier=("older", "old"))
     put(world, replaced(old, source="m:app"), begin)
     deploy(world, old)
     assert tick(world, "j", "old") is Ticked.ENQUEUED
@@ -467,21 +476,20 @@ def test_a_removed_schedule_leaves_no_announcements_of_earlier_names(world: Worl
 
 def test_a_definition_that_arrives_after_a_tick_does_not_repeat_it(world: World) -> None:
     """The worker read the planned time before another worker made its tick."""
-    begin = now_of(world) // STEP * STEP
-    put(world, spec(), begin)
+    begin, old, new = now_of(world) - 1_000, rare(), rare(payload=b"new")
+    put(world, old, begin)
     assert tick(world, "a") is Ticked.ENQUEUED
-    new = spec(payload=b"new")
-    assert not put(world, new, begin, digest_of(spec()))
-    assert put(world, new, begin + STEP, digest_of(spec()))
+    assert not put(world, new, begin, digest_of(old))
+    assert put(world, new, begin + STEP, digest_of(old))
 
 
 def test_a_trigger_is_no_tick(world: World) -> None:
     """The tick that is due afterwards runs, also by a definition that takes over."""
     planned = now_of(world) - 1_000
-    put(world, spec(overlap=Overlap.ALLOW), planned)
+    put(world, rare(overlap=Overlap.ALLOW), planned)
     assert world.run(world.engine.trigger("q", "s", spec().job("a", now_of(world)))) is Ticked.ENQUEUED
     state = stored(world).state
     assert (state.planned_ms, state.last_planned_ms, state.missed, state.skipped) == (planned, 0, 0, 0)
-    assert put(world, spec(payload=b"new", overlap=Overlap.ALLOW), planned, stored(world).digest)
+    assert put(world, rare(payload=b"new", overlap=Overlap.ALLOW), planned, stored(world).digest)
     assert tick(world, "b") is Ticked.ENQUEUED
     assert stored(world).state.last_planned_ms == planned
