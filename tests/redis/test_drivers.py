@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.core.backoff import RetryBudget
 from tenure.core.errors import (
     AccessDenied,
     InvalidArgument,
@@ -28,7 +30,7 @@ from tenure.testing.ports import Ports
 from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import command, draw, invoke, record
-from tests.redis.proxy import Cut, Proxy
+from tests.redis.proxy import Answer, Cut, Proxy
 from tests.redis.waits import until_blocked
 from tests.support.waiting import until
 
@@ -83,6 +85,27 @@ def test_a_reply_cut_at_any_byte_is_asked_for_again(server: RedisServer, drive: 
             assert one.run(command("LRANGE", "list", 0, -1)) == [b"one", b"two"]
             assert not proxy.cuts
         assert proxy.connections == whole + 1
+
+
+def test_a_call_that_was_repeated_is_freed_at_once(server: RedisServer, drive: MakeDrive) -> None:
+    """And with it what it has sent."""
+
+    def budgets() -> int:
+        return sum(type(one) is RetryBudget for one in gc.get_objects())
+
+    with Proxy(server.socket_path) as proxy:
+        one = drive(proxy.url)
+        one.run(command("GET", "k"))
+        gc.collect()
+        gc.disable()
+        try:
+            before = budgets()
+            proxy.answers.append(Answer(b"GET", b"-LOADING Redis is loading the dataset in memory\r\n"))
+            one.run(command("GET", "k"))
+            assert not proxy.answers
+            assert budgets() == before
+        finally:
+            gc.enable()
 
 
 def test_a_connection_closed_while_idle_costs_no_patience(private_server: RedisServer, drive: MakeDrive) -> None:

@@ -187,6 +187,10 @@ class RetryBudget:
             self._told = error
         return self._told or error
 
+    def forget(self) -> None:
+        """Drop the error, once the call has ended: its traceback has the frames of the call, which have this budget."""
+        self._told = None
+
     def left(self, now: float) -> float:
         """Return the time limit for an attempt that starts now."""
         if self._since is None:

@@ -200,6 +200,8 @@ class Retrying(Generic[L]):
                     await link.close()
                 raise
             else:
+                if patience is not None:
+                    patience.forget()
                 self.liveness = link.idle_since = time.monotonic()
                 link.has_replied = True
                 if not self._keep(link):
@@ -223,6 +225,7 @@ class Retrying(Generic[L]):
         last = patience.telling(error, replies.says_why(error))
         pause_s = patience.failed(time.monotonic())
         if pause_s is None:
+            patience.forget()
             raise self._unreachable(last) from (None if replies.never_connected(last) else last)
         return pause_s
 

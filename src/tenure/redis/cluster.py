@@ -128,6 +128,8 @@ class Routing(Retrying[L]):
                 self._topology.expire(address)
                 raise
             else:
+                if budget is not None:
+                    budget.forget()
                 self._note_good(address, slot)
                 return reply
 

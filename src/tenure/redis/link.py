@@ -202,9 +202,12 @@ class BlockingLink(Link):
                 raise client.ConnectionError(CLOSED)
             self._reader.feed(piece)
             reply = self._reader.gets()
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+        try:
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+        finally:
+            del reply  # an error's traceback has this frame: neither would be freed, nor what the call has sent
 
     def set_timeout(self, timeout_s: float) -> None:
         """Set the timeout of the socket: for sending as a whole, and for each piece of a reply that arrives."""

@@ -176,6 +176,8 @@ class AsyncLink(Link, asyncio.Protocol):
             if self._retired:
                 self.retire()  # this call may have been the last for which it is open
             raise
+        finally:
+            del reply  # it keeps its error, whose traceback has this frame: neither would be freed
 
     def send(self, data: bytes) -> None:
         """Send these bytes at once. Only for a subscription: the calls that wait have an order."""

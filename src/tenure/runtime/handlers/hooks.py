@@ -12,7 +12,7 @@ from tenure.core import limits
 from tenure.core.functions import is_async
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Broken, Failed, Outcome
-from tenure.runtime.handlers.threads import CallThreads
+from tenure.runtime.handlers.threads import CallThreads, result_of
 from tenure.runtime.jobs.held import Held
 from tenure.runtime.jobs.job import JobServices, enter, new_job
 from tenure.runtime.log import Once, callback_failed, log_event
@@ -79,9 +79,9 @@ class Hooks:
                 if is_async(hook):
                     await hook(job, error)  # type: ignore[misc]
                 else:
-                    _, raised = await self._threads.call(lambda: hook(job, error))
-                    if raised is not None:
-                        raise raised
+                    answer = self._threads.call(lambda: hook(job, error))
+                    await answer
+                    result_of(answer)
         except BaseException as fault:
             ref = held.ref
             about = {"queue": ref.queue, "task": held.lease.record.task, "id": ref.id}

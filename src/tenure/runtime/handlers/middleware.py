@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from tenure.core.functions import is_async
 from tenure.core.task import RunIn, TaskSpec
-from tenure.runtime.handlers.threads import CallThreads
+from tenure.runtime.handlers.threads import CallThreads, result_of
 from tenure.runtime.jobs.job import Job, current_job, run_of
 
 CallNext: TypeAlias = Callable[[], Awaitable[Any]]
@@ -68,12 +68,10 @@ class Layers:
                     await asyncio.wait({answer})
                 except asyncio.CancelledError:
                     cancelled = True  # nothing can end the thread
-            value, error = answer.result()
             if run.abandoned or (cancelled and run.stop is None):  # by a layer; else what the handler returned counts
+                answer.result().clear()  # as `result_of` does
                 raise asyncio.CancelledError
-            if error is not None:
-                raise error
-            return value
+            return result_of(answer)
 
         return call
 

@@ -146,6 +146,8 @@ class LoopRunner:
                 del self._suspended[run]
                 self._end([returned.value])
                 return
+            finally:
+                sent = None  # the error's traceback has this frame and the handler's: their locals would never be freed
 
     def _end(self, ended: list[Ended]) -> None:
         """Report these with the others that end in this turn of the loop. The present context may be that of a job."""

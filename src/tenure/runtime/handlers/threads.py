@@ -23,7 +23,8 @@ THREAD_RETRY_MS: Final = 1 * limits.SECOND
 """How long until the next attempt to start a thread when the system allows no more."""
 
 T = TypeVar("T")
-Answer: TypeAlias = "asyncio.Future[tuple[Any, BaseException | None]]"
+Answer: TypeAlias = "asyncio.Future[list[Any]]"
+"""Of a call in a thread: its value and its error. `result_of` takes them out."""
 
 
 class ThreadPool(Generic[T]):
@@ -76,6 +77,7 @@ class ThreadPool(Generic[T]):
     def _serve(self) -> None:
         while (work := self._todo.get()) is not None:
             self._finished.append(work())
+            del work  # an idle thread would keep what its last call had
             # Race with _drain: it lowers the flag before it takes anything, so if the flag is up here, what was just
             # appended will be seen. Two threads may both raise it: one wake-up too many is harmless.
             if not self._woken:
@@ -98,7 +100,7 @@ class CallThreads:
         self._pool: ThreadPool[tuple[Answer, Any, BaseException | None]] = ThreadPool(size, _answer_all)
 
     def call(self, function: Callable[[], Any]) -> Answer:
-        """Call the function in a thread. The future gets its value, or its error."""
+        """Call the function in a thread. When the future is done, `result_of` returns its value or raises its error."""
         answer: Answer = asyncio.get_running_loop().create_future()
         self._pool.submit(partial(self._call, answer, partial(copy_context().run, function)))
         return answer
@@ -107,16 +109,31 @@ class CallThreads:
         self._pool.close()
 
     def _call(self, answer: Answer, function: Callable[[], Any]) -> tuple[Answer, Any, BaseException | None]:
-        value, error = None, None
         try:
-            value = function()
-        except BaseException as raised:
-            error = raised
-        self._own.end_clone()
-        return answer, value, error
+            return answer, function(), None
+        except BaseException as raised:  # not in a local that lasts: its traceback has this frame
+            return answer, None, raised
+        finally:
+            self._own.end_clone()
 
 
 def _answer_all(ended: list[tuple[Answer, Any, BaseException | None]]) -> None:
     for answer, value, error in ended:
         if not answer.done():  # else the call took too long, and no coroutine waits for it any more
-            answer.set_result((value, error))
+            answer.set_result([value, error])
+
+
+def result_of(answer: Answer) -> Any:
+    """Return the value of a call that has ended, or raise its error. Only once: the future keeps neither.
+
+    The error's traceback has frames that know the future. If it kept the error, neither would be freed, nor would the
+    locals of the function.
+    """
+    ended = answer.result()
+    error, value = ended.pop(), ended.pop()
+    try:
+        if error is not None:
+            raise error
+        return value
+    finally:
+        del error
