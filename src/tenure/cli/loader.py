@@ -103,7 +103,22 @@ def blaming(failed: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, NotConfigured) and error.variable is not None:
             raise UserError(str(error)) from None
+        refuse_patched()
         raise UserError(f"{failed} {_raised(error)}") from None
+
+
+def refuse_patched() -> None:
+    """Raises `UserError` when code of the user has replaced the threads and sockets of Python.
+
+    gevent's `patch_all` in a module that a worker imports fails with an error that does not name it, or later.
+    """
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and any(map(monkey.is_module_patched, ("threading", "socket", "select"))):
+        raise UserError(
+            "A module of the app calls gevent's monkey.patch_all, and a worker needs the threads and sockets of Python. "
+            "Call patch_all only in programs that run on gevent, as in the start script of a web server, and not in a "
+            "module that the worker imports. Such programs can enqueue jobs."
+        )
 
 
 def _not_found(name: str, missing: str, here: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tenure.app.preflight import Inspection, log
 from tenure.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 from tenure.cli.errors import Exit, UserError, safe
-from tenure.cli.loader import blaming, load
+from tenure.cli.loader import blaming, load, refuse_patched
 from tenure.cli.logs import LogSetup
 from tenure.cli.work.banner import show_banner
 from tenure.cli.work.launch import launch
@@ -63,6 +63,7 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
         os.environ["TENURE_URL"] = url
     log_setup = LogSetup.current()
     app = load(name)
+    refuse_patched()
     if url is not None and app.settings.url != url:
         raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
     _check_queues(app, options.queues, options.weights)
