@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, NotConfigured, invalid
@@ -20,6 +20,16 @@ DEFAULT_NAMESPACE = "tenure"
 MAX_PATIENCE_MS: Final = 3 * limits.MINUTE
 MAX_REPLY_TIMEOUT_MS: Final = 2 * limits.MINUTE
 """A call is retried for at most these times, while Redis still remembers its answer (`ANSWER_TTL_MS`)."""
+
+
+class CredentialProvider(Protocol):
+    """As in the redis package."""
+
+    def get_credentials(self) -> tuple[str, ...]: ...
+
+
+Credentials: TypeAlias = Callable[[], tuple[str, ...] | Awaitable[tuple[str, ...]]] | CredentialProvider
+"""Returns the user and the password, or (password,), for a new connection. It may be async, and may block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,13 @@ class Settings:
         "TENURE_LOG_ERRORS",
     )
 
+    credentials: Credentials | None = field(default=None, repr=False, compare=False)
+    """A function that gives the user and the password of each new connection. It has no environment variable."""
+
     def __post_init__(self) -> None:
+        given: object = self.credentials
+        if given is not None and not callable(getattr(given, "get_credentials", given)):
+            raise invalid("credentials", "a function, or a CredentialProvider", type(given).__name__)
         url: object = self.url
         if not isinstance(url, str) or not url:
             raise invalid("url", f"text such as {DEFAULT_URL}", "an empty one" if url == "" else type(url).__name__)
@@ -160,7 +176,7 @@ class Settings:
 
 def variables() -> dict[str, Variable]:
     """Return every setting and its environment variables: the source of the documentation."""
-    return {item.name: item.metadata["variable"] for item in fields(Settings)}
+    return {item.name: item.metadata["variable"] for item in fields(Settings) if item.metadata}
 
 
 def _from_environment(name: str, variable: Variable, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -10,10 +10,12 @@ import threading
 from dataclasses import replace
 from functools import partial
 from operator import mul
+from typing import Any
 
 import pytest
 
 from tenure.core import limits
+from tenure.core.errors import AccessDenied
 from tenure.core.job import ErrorInfo, JobRecord, Lease
 from tenure.core.logfmt import MAX_LOG_TEXT, escaped, line
 from tenure.core.outcome import Broken, Completed, Failed, Retried
@@ -26,6 +28,7 @@ from tenure.runtime.loops import (
     LOOP_FAILURES,
     FailureRate,
     LoopFailed,
+    MonitoredDriver,
     supervised,
 )
 from tenure.runtime.ports import Env
@@ -311,3 +314,30 @@ class TestThreadPool:
         assert sorted(seen) == [1, 2]
         assert len(refused) == 3
         assert "start_failed kind=thread" in caplog.text
+
+
+class Refusing:
+    """A driver of which calls on new connections are refused, and others succeed."""
+
+    def watch(self, watcher: object) -> None: ...
+
+    async def run(self, steps: bool) -> bool:
+        if not steps:
+            error = AccessDenied("the password is wrong")
+            error.prefix = "WRONGPASS"
+            raise error
+        return True
+
+
+async def test_access_is_restored_only_when_no_call_is_refused_any_more(caplog):
+    now = [100.0]
+    driver: Any = MonitoredDriver(Refusing(), Env(clock=lambda: now[0]))  # type: ignore[arg-type]
+    for _ in range(20):
+        now[0] += 0.5
+        with pytest.raises(AccessDenied):
+            await driver.run(False)
+        await driver.run(True)
+    assert [record.message.split()[0] for record in caplog.records] == ["redis_refused"]
+    now[0] += 5
+    await driver.run(True)
+    assert [record.message.split()[0] for record in caplog.records] == ["redis_refused", "redis_restored"]

@@ -44,7 +44,7 @@ from tenure.core.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
 from tenure.protocols.registry import engine_for
 from tenure.protocols.spec import WireProtocol
-from tenure.settings import Settings, check_url
+from tenure.settings import Credentials, Settings, check_url
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -74,6 +74,7 @@ class Tenure(WithHooks):
     of all keys in Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
     `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
     largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
+    `credentials`: a function that returns the user and the password, called for each new connection.
     `durable`: how many replicas must have each enqueued job and each outcome. `sync_on_loop`: what a blocking call on a
     running event loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and
     handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
@@ -94,6 +95,7 @@ class Tenure(WithHooks):
         patience: float | None = None,
         connect_timeout: float | None = None,
         reply_timeout: float | None = None,
+        credentials: Credentials | None = None,
         durable: int | None = None,
         sync_on_loop: str | None = None,
         runner: Runner | None = None,
@@ -111,6 +113,7 @@ class Tenure(WithHooks):
             patience=patience,
             connect_timeout=connect_timeout,
             reply_timeout=reply_timeout,
+            credentials=credentials,
             durable=durable,
             sync_on_loop=sync_on_loop,
         )

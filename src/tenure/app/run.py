@@ -221,7 +221,8 @@ def _keeper_of(app: Tenure, parent: ParentSocket | None, workers: Sequence[Worke
             worker.retire("its parent is gone")
 
     spec, timeouts = engine_spec_of(app.engine), timeouts_of(app.specs())
-    return KeeperLink(app.settings.url, spec, timeouts, parent=parent, stop=stop, parent_lost=retire)
+    url, credentials = app.settings.url, app.settings.credentials
+    return KeeperLink(url, spec, timeouts, parent=parent, credentials=credentials, stop=stop, parent_lost=retire)
 
 
 def _check_url(url: str) -> None:

@@ -149,6 +149,7 @@ def driver_options(settings: Settings, patience_ms: int | None = None) -> dict[s
         "patience_ms": most_ms,
         "first_contact": FirstContact(first_ms / limits.SECOND, _NO_SERVER) if settings.url == DEFAULT_URL else None,
         "connect_timeout_ms": round(settings.connect_timeout * limits.SECOND),
+        "credentials": settings.credentials,
         "max_connections": settings.max_connections,
         "reply_timeout_ms": round(settings.reply_timeout * limits.SECOND),
     }

@@ -8,8 +8,19 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from tenure.processes.keeper import LeaseKeeper
-from tenure.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report, Status, Stop, WorkerState
+from tenure.processes.credentials import WorkerCredentials
+from tenure.processes.keeper import LeaseKeeper, keeper_driver
+from tenure.processes.messages import (
+    Credentials,
+    Goodbye,
+    Holdings,
+    MessageSocket,
+    Orders,
+    Report,
+    Status,
+    Stop,
+    WorkerState,
+)
 from tenure.protocols.registry import engine_of
 from tenure.redis.aio import AsyncDriver
 from tenure.runtime.log import brief, log_event
@@ -42,6 +53,8 @@ class WorkerProcess:
         """Runs its keeper, which releases its jobs after its end."""
         self._keeper: LeaseKeeper | None = None
         self._has_stopped = False
+        self._credentials: WorkerCredentials | None = None
+        self._own_driver: AsyncDriver | None = None
         self._process = process
         self._messages = messages
         self._driver_of = driver_of
@@ -118,12 +131,14 @@ class WorkerProcess:
         try:
             while (message := await self._messages.receive()) is not None:
                 if isinstance(message, Orders) and self._keeper is None:
-                    driver = self._driver_of(message.url)
+                    driver = self._driver_for(message)
                     self._keeper = LeaseKeeper(message, engine_of(message.spec), driver, self._report)
                     self.keeping = asyncio.create_task(self._keep(self._keeper))
                 elif isinstance(message, Holdings | Goodbye) and self._keeper is not None:
                     self._has_stopped = isinstance(message, Goodbye)
                     self._keeper.take(message)
+                elif isinstance(message, Credentials) and self._credentials is not None:
+                    self._credentials.take(message)
                 elif isinstance(message, Status):
                     self.status = message
                     status_received(self)
@@ -133,11 +148,22 @@ class WorkerProcess:
         if self._keeper is not None:
             self._keeper.socket_closed()
 
+    def _driver_for(self, orders: Orders) -> AsyncDriver:
+        """The driver of the parent for this URL; one of its own if this worker gives the credentials."""
+        if not orders.has_credentials:
+            return self._driver_of(orders.url)
+        self._credentials = WorkerCredentials(self._messages.send)
+        self._own_driver = keeper_driver(orders.url, self._credentials.get)
+        return self._own_driver
+
     async def _keep(self, keeper: LeaseKeeper) -> None:
         try:
             await keeper.run()
         except Exception as error:
             self._keeper_failed(error)
+        finally:
+            if self._own_driver is not None:
+                await self._own_driver.close()
 
     def _keeper_failed(self, error: Exception) -> None:
         log_event("keeper_lost", child=self.pid, reason="failed", error=brief(error))

@@ -29,7 +29,8 @@ from tenure.core.engine import CancelAsked, FullEngine, HeartbeatReply
 from tenure.core.errors import RedisError, Unreachable, is_silent
 from tenure.core.job import Lease, LeaseRef
 from tenure.core.text import cut
-from tenure.processes.messages import Goodbye, Holdings, MessageSocket, Orders, Report
+from tenure.processes.credentials import WorkerCredentials
+from tenure.processes.messages import Credentials, Goodbye, Holdings, MessageSocket, Orders, Report
 from tenure.processes.overdue import Overdue
 from tenure.processes.system import end, is_stopped, until_ended
 from tenure.protocols.registry import engine_of
@@ -269,10 +270,10 @@ class LeaseKeeper:
             log_event("jobs_released", worker=self._orders.worker, reason=reason, **result)
 
 
-def keeper_driver(url: str) -> AsyncDriver:
+def keeper_driver(url: str, credentials: object = None) -> AsyncDriver:
     """The driver of keepers: a heartbeat that takes long is worth less than the next one."""
     timeouts = {"connect_timeout_ms": TRY_MS, "reply_timeout_ms": TRY_MS}
-    return asyncio_driver(url, patience_ms=RETRY_MS, node_patience_ms=RETRY_MS, **timeouts)
+    return asyncio_driver(url, credentials, patience_ms=RETRY_MS, node_patience_ms=RETRY_MS, **timeouts)
 
 
 class KeeperDrivers:
@@ -305,14 +306,15 @@ async def _serve(end_of_socket: socket.socket) -> None:
     if not isinstance(orders, Orders):
         messages.close()
         return
+    credentials = WorkerCredentials(messages.send) if orders.has_credentials else None
     try:
-        driver = keeper_driver(orders.url)
+        driver = keeper_driver(orders.url, credentials and credentials.get)
         keeper = LeaseKeeper(orders, engine_of(orders.spec), driver, lambda report: messages.send(report))
     except Exception as error:
         messages.send(Report(None, brief(error)))
         messages.close()
         return
-    receiving = asyncio.create_task(_receive(messages, keeper))
+    receiving = asyncio.create_task(_receive(messages, keeper, credentials))
     watching = asyncio.create_task(_watch(orders.pid, keeper))
     try:
         await keeper.run()
@@ -323,10 +325,13 @@ async def _serve(end_of_socket: socket.socket) -> None:
         await driver.close()
 
 
-async def _receive(messages: MessageSocket, keeper: LeaseKeeper) -> None:
+async def _receive(messages: MessageSocket, keeper: LeaseKeeper, credentials: WorkerCredentials | None) -> None:
     with contextlib.suppress(ValueError):
-        while isinstance(message := await messages.receive(), Holdings | Goodbye):
-            keeper.take(message)
+        while isinstance(message := await messages.receive(), Holdings | Goodbye | Credentials):
+            if not isinstance(message, Credentials):
+                keeper.take(message)
+            elif credentials is not None:
+                credentials.take(message)
     keeper.socket_closed()
 
 

@@ -21,10 +21,22 @@ from tenure.core import limits
 from tenure.core.engine import HeartbeatReply
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import LeaseRef
-from tenure.processes.messages import Goodbye, Holdings, Message, MessageSocket, Orders, Report, Status, Stop
+from tenure.processes.messages import (
+    Credentials,
+    CredentialsWanted,
+    Goodbye,
+    Holdings,
+    Message,
+    MessageSocket,
+    Orders,
+    Report,
+    Status,
+    Stop,
+)
 from tenure.processes.overdue import Timeouts
 from tenure.processes.system import ProcessGroup, group_of
 from tenure.protocols.spec import EngineSpec
+from tenure.redis.credentials import NoCredentials, asyncio_login
 from tenure.runtime.log import log_event
 from tenure.runtime.ports import KeeperGone, ParentGone
 
@@ -69,9 +81,9 @@ class KeeperLink:
 
         keeper = KeeperLink("redis://localhost:6379/0", engine_spec_of(engine))
 
-    `parent`: the socket to the parent. `stop`: called with True when the parent requests a hard stop, with False when
-    it requests a stop. `parent_lost`: called when the parent is gone or silent. Then, and without a parent, the worker
-    starts a keeper process of its own.
+    `parent`: the socket to the parent. `credentials`: gives the user and the password of a connection. `stop`: called
+    with True when the parent requests a hard stop, with False when it requests a stop. `parent_lost`: called when the
+    parent is gone or silent. Then, and without a parent, the worker starts a keeper process of its own.
     """
 
     def __init__(
@@ -81,6 +93,7 @@ class KeeperLink:
         timeouts: Timeouts | None = None,
         *,
         parent: ParentSocket | None = None,
+        credentials: object = None,
         stop: Callable[[bool], None] = lambda hard: None,
         parent_lost: Callable[[], None] = lambda: None,
         command: Sequence[str] = (),
@@ -89,6 +102,8 @@ class KeeperLink:
         self._spec = spec
         self._timeouts = timeouts or Timeouts()
         self._parent = None if parent is None else parent.taken()
+        self._credentials = credentials
+        self._asked: asyncio.Task[None] | None = None
         self._stop = stop
         self._parent_lost = parent_lost
         self._command = command or command_of("tenure.processes.keeper")
@@ -117,7 +132,11 @@ class KeeperLink:
         else:
             ours, theirs = socket.socketpair()
         self._messages = await MessageSocket.open(ours)
-        self._send(Orders(self._url, self._spec, worker, tuple(queues), os.getpid(), self._timeouts))
+        self._send(
+            Orders(
+                self._url, self._spec, worker, tuple(queues), os.getpid(), self._timeouts, self._credentials is not None
+            )
+        )
         if self._holdings != Holdings():
             self._send(self._holdings)
         if self._goodbye is not None:
@@ -136,12 +155,19 @@ class KeeperLink:
                 raise KeeperGone("it sent something that is not a report") from error
             if isinstance(message, Stop):
                 self._stop(message.hard)
+            elif isinstance(message, CredentialsWanted):
+                if self._asked is None or self._asked.done():
+                    self._asked = asyncio.create_task(self._send_credentials())
             elif isinstance(message, Report):
                 return self._read(message)
             else:
                 break
         gone = ParentGone if self._is_parents else KeeperGone
         raise gone(f"the process ended{': ' + self._trouble if self._trouble else ''}")
+
+    async def _send_credentials(self) -> None:
+        with contextlib.suppress(NoCredentials):  # the keeper asks again; the worker's own calls report it
+            self._send(Credentials(await asyncio_login(self._credentials)))
 
     def _read(self, report: Report) -> HeartbeatReply | None:
         if report.trouble != self._trouble:

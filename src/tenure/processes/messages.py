@@ -1,7 +1,8 @@
 """Messages between a worker process and the process that keeps its leases: JSON, one line each, on one socket.
 
 The worker sends `Orders` first, then `Holdings` and `Status`, and `Goodbye` at its end. Its parent sends `Stop`; the
-parent, or the worker's own keeper process, sends a `Report` for every heartbeat.
+parent, or the worker's own keeper process, sends a `Report` for every heartbeat, and `CredentialsWanted`, to which the
+worker replies with `Credentials`.
 """
 
 from __future__ import annotations
@@ -52,6 +53,21 @@ class Orders(Struct, frozen=True, tag=True):
     queues: tuple[str, ...]
     pid: int
     timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
+    has_credentials: bool = False
+    """Whether the worker must be asked for the user and the password of each connection."""
+
+
+class CredentialsWanted(Struct, frozen=True, tag=True):
+    """The keeper makes a new connection, and asks for the user and the password."""
+
+
+class Credentials(Struct, frozen=True, tag=True):
+    """The reply: the user and the password, or the password alone."""
+
+    login: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "Credentials(***)"
 
 
 class Holdings(Struct, frozen=True, tag=True):
@@ -108,7 +124,7 @@ class Report(Struct, frozen=True, tag=True):
     kept_at: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-Message = Orders | Holdings | Status | Goodbye | Stop | Report
+Message = Orders | Holdings | Status | Goodbye | Stop | Report | CredentialsWanted | Credentials
 
 
 def encode(message: Message) -> bytes:

@@ -14,11 +14,12 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.steps import Watcher
 from tenure.redis import replies
+from tenure.redis.credentials import NoCredentials
 from tenure.redis.log import log_event
 
 CALM_MS: Final = 5 * limits.SECOND
-"""How long the server must have refused no connection before it counts as back. Calls on the connections that are open
-succeed meanwhile: without this pause, the log would have ten pairs of lines a second."""
+"""How long no new connection must have failed for lack of room or of credentials before Redis counts as back. Calls on
+the connections that are open succeed meanwhile: without this pause, the log would have ten pairs of lines a second."""
 
 
 class Availability:
@@ -37,7 +38,7 @@ class Availability:
         self._lock = threading.Lock()
         self._told = False
         self._refused_at = -math.inf
-        """When the server last refused a connection because it has too many."""
+        """When a new connection last failed for such a reason."""
         self._watcher: Watcher | None = None
         self.failed_at: float | None = None
 
@@ -52,7 +53,7 @@ class Availability:
         """
         with self._lock:
             now = self._clock()
-            if replies.has_no_room(error):
+            if replies.has_no_room(error) or isinstance(error, NoCredentials):
                 self._refused_at = now
             # After a timeout, Redis has been missing since the attempt began.
             since = max(now - silent_s, min(now, self._good_at())) if replies.timed_out(error) else now

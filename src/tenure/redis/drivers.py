@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tenure.redis.url import Target
@@ -13,14 +14,15 @@ if TYPE_CHECKING:
 # The drivers are imported where they are needed: blocking programs do not load asyncio.
 
 
-def blocking_driver(url: str, **options: Any) -> SyncDriver:
+def blocking_driver(url: str, credentials: object = None, **options: Any) -> SyncDriver:
     """Make a driver for blocking code. The options are those of `SyncDriver`, and `node_patience_ms` of a cluster.
+    `credentials`: a function that gives the user and the password of each new connection.
 
         driver = blocking_driver("redis+cluster://a:6379,b:6379/")
 
     Raises `NotConfigured`.
     """
-    target = Target.parse(url)
+    target = replace(Target.parse(url), credentials=credentials)
     if target.seeds:
         from tenure.redis.cluster import ClusterDriver
 
@@ -31,9 +33,9 @@ def blocking_driver(url: str, **options: Any) -> SyncDriver:
     return SyncDriver(target, **options)
 
 
-def asyncio_driver(url: str, **options: Any) -> AsyncDriver:
+def asyncio_driver(url: str, credentials: object = None, **options: Any) -> AsyncDriver:
     """Make a driver for asyncio; otherwise as `blocking_driver`."""
-    target = Target.parse(url)
+    target = replace(Target.parse(url), credentials=credentials)
     if target.seeds:
         from tenure.redis.cluster import AsyncClusterDriver
 

@@ -26,6 +26,8 @@ from redis.retry import Retry
 from tenure.core.errors import AccessDenied, NotConfigured
 from tenure.core.steps import Arg, Reply
 from tenure.redis import replies
+from tenure.redis.credentials import Login, blocking_login, login
+from tenure.redis.replies import Action
 from tenure.redis.url import Target, Tls
 
 T = TypeVar("T")
@@ -94,10 +96,16 @@ class Link(ABC):
         This is not left to the client library: it closes the connection at the first error, before it has read why the
         server refuses it.
         """
-        if target.username or target.password:
-            password = target.password or ""
-            login = (target.username, password) if target.username else (password,)
-            await self.ask(pack(("AUTH", *login)), timeout_s, timeout_s)
+        if target.credentials is not None:
+            try:
+                await self._log_in(await self.login(target.credentials), timeout_s)
+            except Exception as error:
+                if not replies.is_reply(error) or replies.action_of(error) is not Action.DENIED:
+                    raise
+                # The password may have changed a moment ago.
+                await self._log_in(await self.login(target.credentials), timeout_s)
+        else:
+            await self._log_in(login(target.username, target.password), timeout_s)
         # For `CLIENT LIST`. A user or a proxy that may not do this works all the same.
         with replies.ignoring_refusal():
             await self.ask(_SET_NAME, timeout_s, timeout_s)
@@ -119,6 +127,15 @@ class Link(ABC):
 
         Raises `TimeoutError` if nothing arrives within `timeout_s`, or if the reply then pauses for `silence_s`.
         """
+
+    async def _log_in(self, credentials: Login, timeout_s: float) -> None:
+        if credentials:
+            await self.ask(pack(("AUTH", *credentials)), timeout_s, timeout_s)
+
+    @staticmethod
+    @abstractmethod
+    async def login(source: object) -> Login:
+        """Get the user and the password from a function. Raises `NoCredentials`."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -214,6 +231,10 @@ class BlockingLink(Link):
         if timeout_s != self._timeout:
             self._socket.settimeout(timeout_s)
             self._timeout = timeout_s
+
+    @staticmethod
+    async def login(source: object) -> Login:
+        return blocking_login(source)
 
     async def close(self) -> None:
         self.connection.disconnect()

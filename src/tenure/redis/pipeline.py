@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 
 from tenure.core.steps import Reply
 from tenure.redis import replies
+from tenure.redis.credentials import Login, asyncio_login
 from tenure.redis.link import CLOSED, Link, WholeErrors, check_refusal, options_of, reader
 from tenure.redis.url import Target
 
@@ -195,6 +196,10 @@ class AsyncLink(Link, asyncio.Protocol):
             self._give_room()
         else:
             self._end(client.ConnectionError(CLOSED))
+
+    @staticmethod
+    async def login(source: object) -> Login:
+        return await asyncio_login(source)
 
     async def close(self) -> None:
         self._end(client.ConnectionError(CLOSED))

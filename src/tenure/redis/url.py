@@ -81,9 +81,11 @@ class Target:
     sentinel_password: str | None = None
     seeds: tuple[Address, ...] = ()
     max_connections: int | None = None
+    credentials: object = None
+    """A function that gives the user and the password of each new connection, instead of those of the URL."""
 
     def __str__(self) -> str:
-        secret = "***@" if self.username or self.password or self.sentinel_password else ""
+        secret = "***@" if self.username or self.password or self.sentinel_password or self.credentials else ""
         if self.scheme == "embedded":
             return f"embedded:{self.path}"
         if self.scheme == "unix":
@@ -168,13 +170,14 @@ def master_of(target: Target, address: Address) -> Target:
         password=target.password,
         tls=target.tls,
         max_connections=target.max_connections,
+        credentials=target.credentials,
     )
 
 
 def sentinel_of(target: Target, address: Address) -> Target:
     """Return the target of one sentinel, with the sentinels' own user and password, if any."""
     user, password = target.sentinel_username, target.sentinel_password
-    return replace(master_of(target, address), db=0, username=user, password=password)
+    return replace(master_of(target, address), db=0, username=user, password=password, credentials=None)
 
 
 def _split(url: str) -> SplitResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -19,6 +20,9 @@ from tenure.runtime.ports import Driver, Env, Messages
 
 LOOP_FAILURES: Final = 10
 """A background loop that raised this often within a minute stops the worker with an error."""
+CALM_MS: Final = 5 * limits.SECOND
+"""How long no call must have been refused before access counts as restored: with a wrong password, calls on the
+connections that are open succeed, and those that need a new one do not."""
 REDIS_BACKOFF_MS: Final = 50
 """The pause after a background loop lost Redis. It doubles with every failure."""
 
@@ -38,6 +42,7 @@ class MonitoredDriver:
         self._events = events
         self._env = env
         self._refused = False
+        self._refused_at = -math.inf
         self.down_since: float | None = None
         self.good_at = env.clock()
         """When Redis last gave a good reply, or when this driver was made."""
@@ -60,7 +65,7 @@ class MonitoredDriver:
         self._away(Unreachable("Redis does not answer."), missed_s)
 
     def redis_back(self) -> None:
-        if self.down_since is None:
+        if self.down_since is None or self._env.clock() - self._refused_at < CALM_MS / limits.SECOND:
             return
         away, self.down_since = self._env.clock() - self.down_since, None
         if self._refused:
@@ -72,6 +77,8 @@ class MonitoredDriver:
     def _away(self, error: Unreachable | AccessDenied, missed_s: float) -> None:
         """Report an outage once, and a refusal once. The driver logs outages."""
         refuses = isinstance(error, AccessDenied)
+        if refuses:
+            self._refused_at = self._env.clock()
         if self.down_since is None:
             self.down_since = self._env.clock() - missed_s
             if self._events is not None:
