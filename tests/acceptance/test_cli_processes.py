@@ -14,7 +14,7 @@ from tests.acceptance.workers import SLEEP, ended, gone, pids, ready, view, with
 from tests.support.waiting import until
 
 JOBS = f"""
-import os, signal, time
+import os, signal, subprocess, sys, time
 from tenure import Tenure
 
 with open("imported", "a") as file:
@@ -29,6 +29,22 @@ def where() -> int:
 @app.task
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+PROGRAM = '''
+import os, time
+with open("converting", "a") as file:
+    print(os.getpid(), file=file)
+while not os.path.exists("continue"):
+    time.sleep(0.01)
+'''
+
+@app.task(retries=0)
+def convert() -> int:
+    return subprocess.run([sys.executable, "-c", PROGRAM]).returncode
+
+@app.task(retries=0, run_in="process")
+def convert_in_process() -> int:
+    return subprocess.run([sys.executable, "-c", PROGRAM]).returncode
 
 @app.task
 def leave() -> None:
@@ -107,6 +123,20 @@ def test_without_redis_a_burst_ends_as_that_of_a_worker_does(tenure, tmp_path):
     url = f"unix://{tmp_path}/none.sock"
     run = tenure("worker", "jobs:app", "--burst", "--processes", "2", url=url).end(expect=1)
     assert run.err.count("Error:") == 1
+
+
+@pytest.mark.parametrize("task", ["convert", "convert_in_process"])
+def test_a_stop_of_the_parent_alone_lets_the_programs_of_jobs_finish(task, tenure, app, redis_url, tmp_path):
+    """As systemd does with KillMode=mixed, and Docker."""
+    run = tenure("worker", "jobs:app", url=redis_url)
+    job = app.task(name=f"jobs.{task}")(lambda: 0).enqueue()
+    until(lambda: written(tmp_path / "converting"))
+    os.kill(run.process.pid, signal.SIGTERM)
+    run.wait_for("worker_draining")
+    (tmp_path / "continue").touch()
+    ended(run)
+    assert job.result(timeout=120) == 0
+    assert (view(app, job).failures, view(app, job).crashes) == (0, 0)
 
 
 def test_a_stop_lets_jobs_finish_also_when_everybody_gets_the_signal(tenure, app, redis_url, tmp_path):
