@@ -17,7 +17,7 @@ redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
 local prefix, ms = KEYS[1], tonumber(ARGV[1])
 local function key(suffix) return prefix .. ':' .. suffix end
 local function text(number) return string.format('%.0f', number) end
-local zsets = { 'holders', 'suspects', 'due', 'later', 'unleased', 'stray', 'failed', 'broken', 'cancelled' }
+local zsets = { 'holders', 'suspects', 'due', 'later', 'unleased', 'others', 'stray', 'failed', 'broken', 'cancelled' }
 for _, zset in ipairs(zsets) do
   for _, member in ipairs(redis.call('ZRANGE', key(zset), 0, -1)) do redis.call('ZINCRBY', key(zset), -ms, member) end
 end

@@ -9,6 +9,7 @@ import redis
 
 from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from tenure.engines.redis_work_queue.clean import deep_clean
+from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
 from tests.support import keyspace
 from tests.wire.redis_work_queue.bench import Bench, P
 
@@ -167,7 +168,7 @@ def test_marks_of_items_that_others_complete_do_not_remain(bench: Bench, db: red
     bench.foreign_add("popped")
     bench.foreign_pop()
     bench.foreign_item("unlisted")
-    queue.deep_clean(db)
+    bench.run(deep_clean(P, RedisWorkQueueConfig(stray_ms=30_000, creates_meta=False)))
     assert {b"jobs:unleased", b"jobs:stray"} <= set(keys(bench))
     for id in ("popped", "unlisted"):
         bench.foreign_complete(id)

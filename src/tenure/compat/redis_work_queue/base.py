@@ -34,6 +34,8 @@ from tenure.engines.redis_work_queue.wire import take_while_waiting
 
 GRACE_S: Final = STRAY_MS / limits.SECOND
 """How long an item of another client must have been seen without a lease, before a clean returns it to the queue."""
+LOOK_S: Final = 0.5
+"""How often a deep clean looks again for items in no list."""
 EXPIRIES_WARNED: Final = 3
 """Leases of one item that expired, after which the next lease logs the first warning."""
 EXPIRIES_EACH: Final = 10
@@ -196,8 +198,13 @@ class Base:
     def _light(self) -> Steps[Cleaned]:
         return clean.light_clean(self._prefix, self._config)
 
-    def _deep(self) -> Steps[Cleaned]:
-        return clean.deep_clean(self._prefix, self._config)
+    async def _deep_clean(self, db: Any) -> None:
+        """Clean, and wait for items in no list that are younger than the grace: their producers may list them yet."""
+        _, left = await self._run(db, clean.search(self._prefix, self._config))
+        until = time.monotonic() + self._config.stray_ms / limits.SECOND + LOOK_S
+        while left and time.monotonic() < until:
+            await self._sleep(LOOK_S)
+            left = await self._run(db, clean.search_again(self._prefix, self._config, left))
 
     def _length(self, suffix: str) -> Steps[int]:
         length: int = yield Command(("LLEN", f"{self._prefix}:{suffix}"))

@@ -82,15 +82,19 @@ class WorkQueue(Base):
         return finish(self._run(db, self._complete(item, token), complete_key(item, token)))
 
     def light_clean(self, db: Any) -> None:
-        """Return the items of dead holders to the queue: at once if Tenure leased them, else after `grace`.
+        """Return the items of dead holders to the queue: at once if Tenure leased them, or if the clean before met
+        their leases, else after `grace`.
 
         Call it now and then, unless a Tenure worker serves the queue.
         """
         finish(self._run(db, self._light()))
 
     def deep_clean(self, db: Any) -> None:
-        """As `light_clean`, and return items that are in no list because a producer or cleaner died half-way."""
-        finish(self._run(db, self._deep()))
+        """As `light_clean`, and return items that are in no list because a producer or cleaner died half-way.
+
+        Waits for at most `grace` and half a second while an item is in no list whose data was written within `grace`.
+        """
+        finish(self._deep_clean(db))
 
     def queue_len(self, db: Any) -> int:
         """Return how many items wait."""
@@ -162,7 +166,7 @@ class AsyncWorkQueue(Base):
         await self._run(db, self._light())
 
     async def deep_clean(self, db: Any) -> None:
-        await self._run(db, self._deep())
+        await self._deep_clean(db)
 
     async def queue_len(self, db: Any) -> int:
         return await self._run(db, self._length("queue"))

@@ -90,7 +90,7 @@ class Rules:
 
     def of(self, clustered: bool) -> Rules:
         """The rules of one server, or of the nodes of a cluster."""
-        return replace(self, subcommands=_ON_CLUSTERS) if clustered else self
+        return replace(self, subcommands=(*self.subcommands, *_ON_CLUSTERS)) if clustered else self
 
     def needed(self) -> tuple[str, ...]:
         """The rules of an ACL that grant this, and nothing else."""

@@ -26,22 +26,28 @@ from tenure.engines.redis_work_queue.keys import item_pattern
 from tenure.engines.redis_work_queue.scripts import SCRIPTS
 
 
-def leftovers(prefix: str) -> Steps[Cleaned]:
+def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """Note the items that a dead cleaner of another client has left in `cleaning`."""
     ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, LEFT_PAGE - 1))
-    return (yield from _note(prefix, ids, left=True))
+    _, noted = yield from _show(prefix, config, ids, left=True)
+    return Cleaned(noted=len(noted))
 
 
-def _note(prefix: str, ids: Sequence[bytes], left: bool = False) -> Steps[Cleaned]:
-    """Show ids to the script, which notes those in no list. In long lists one call searches for a few of them."""
-    noted, rest = 0, list(ids)
+def _show(
+    prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes], left: bool = False
+) -> Steps[tuple[int, list[bytes]]]:
+    """Show ids to the script, which requeues those in no list, or notes them. In long lists one call searches for few.
+    Return how many were requeued, and the ids that were noted."""
+    requeued, rest = 0, list(ids)
+    noted: list[bytes] = []
     for _ in range(STRAY_PAGE):
         if not rest:
             break
-        args: tuple[Arg, ...] = (SEARCHES_MAX, int(left), *rest)
-        count, rest = yield Invoke(SCRIPTS["deep"], (prefix,), args)
-        noted += count
-    return Cleaned(noted=noted)
+        args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, int(left), *rest)
+        count, found, rest = yield Invoke(SCRIPTS["deep"], (prefix,), args)
+        requeued += count
+        noted += found
+    return requeued, noted
 
 
 def requeue_unlisted(prefix: str, config: RedisWorkQueueConfig, steps: int = STRAY_STEPS) -> Steps[tuple[Cleaned, int]]:
@@ -108,7 +114,7 @@ def light_clean(prefix: str, config: RedisWorkQueueConfig, note: bool = True) ->
     """Do the work that is due, and clean all of `processing`, page by page. `note`: see `LightPass`."""
     total = yield from checking_layout(prefix, _due(prefix, config))
     total += yield from _requeue_all_unlisted(prefix, config)
-    total += yield from _at_once(prefix, config, (yield from leftovers(prefix)))
+    total += yield from _at_once(prefix, config, (yield from leftovers(prefix, config)))
     size: int = yield Command(("LLEN", f"{prefix}:processing"))
     light = LightPass(prefix, 0, own=True, note=note)
     # New ids enter on the other side: one pass over the ids that were there at first is enough.
@@ -139,7 +145,7 @@ class DeepPass:
     """One search through all items of a queue for those that are in neither list. `turn` of `turns`: which part.
 
     First the ids in the lists are read, then the items. Items that were in no list are shown to the script, many at a
-    time, which searches again and notes them.
+    time, which searches again and requeues or notes them. `noted`: the first of those that it noted.
     """
 
     prefix: str
@@ -150,6 +156,7 @@ class DeepPass:
     reading: str = "queue"
     known: set[int] = field(default_factory=set)
     found: list[bytes] = field(default_factory=list)
+    noted: list[bytes] = field(default_factory=list)
     done: bool = False
 
     def step(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
@@ -192,7 +199,9 @@ class DeepPass:
         self.done = self.cursor == 0
         while self.found and (self.done or len(self.found) >= STRAY_PAGE):
             page, self.found = self.found[:STRAY_PAGE], self.found[STRAY_PAGE:]
-            total += yield from _note(self.prefix, page)
+            requeued, noted = yield from _show(self.prefix, config, page)
+            self.noted += noted[: STRAY_PAGE - len(self.noted)]
+            total += Cleaned(requeued=requeued, noted=len(noted))
         if self.done:
             self.known.clear()
         return total
@@ -200,11 +209,24 @@ class DeepPass:
 
 def deep_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
     """A light clean, and one whole search for items in no list."""
+    return (yield from search(prefix, config))[0]
+
+
+def search(prefix: str, config: RedisWorkQueueConfig) -> Steps[tuple[Cleaned, list[bytes]]]:
+    """Do a deep clean. Return also the first of the items that it left because they are younger than the grace."""
     total = yield from light_clean(prefix, config)
     turn, turns = 0, 1
+    noted: list[bytes] = []
     while turn < turns:
         one = DeepPass(prefix, turn)
         while not one.done:
-            total += yield from _at_once(prefix, config, (yield from one.step(config)))
+            total += yield from one.step(config)
         turn, turns = turn + 1, one.turns
-    return total
+        noted += one.noted[: STRAY_PAGE - len(noted)]
+    return total, noted
+
+
+def search_again(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[list[bytes]]:
+    """Requeue the items whose grace is over. Return those of `ids` that are still in no list, and younger."""
+    yield from _requeue_all_unlisted(prefix, config)
+    return (yield from _show(prefix, config, ids))[1]

@@ -114,7 +114,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, deep_ms, *tasks)
         *numbers, more, deep = yield from self._ask("maintain", queue, *args)
         promoted, reclaimed, pruned, unparked = numbers
-        yield from leftovers(prefix)
+        yield from leftovers(prefix, self.config)
         light = LightPass(prefix)
         for _ in range(CLEAN_STEPS):
             reclaimed += (yield from light.step(self.config)).requeued

@@ -15,7 +15,7 @@ from tenure.engines.kit.encoding import escaped
 
 OURS: Final = (
     "leased", "held", "holders", "suspects", "due", "later", "attempts", "kept", "ended", "failed", "broken",
-    "cancelled", "unroutable", "unleased", "stray", "passing", "taken", "meta", "done", "full",
+    "cancelled", "unroutable", "unleased", "others", "stray", "passing", "taken", "meta", "done", "full",
 )  # fmt: skip
 """The suffixes that only Tenure uses. None of them begins as the names of items and leases do, which others list."""
 SHARED: Final = "tenure"

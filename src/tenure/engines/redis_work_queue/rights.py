@@ -18,6 +18,7 @@ NEEDED: Final = (
 )  # fmt: skip
 """The commands of the engine whose first argument is a key, with examples of the others."""
 NO_KEY: Final = ("TIME", "EVALSHA - 0", "SCAN 0")
+ONE_WORD: Final = ("OBJECT IDLETIME KEY",)
 
 
 def rules_of(prefixes: Sequence[str]) -> Rules:
@@ -27,4 +28,4 @@ def rules_of(prefixes: Sequence[str]) -> Rules:
         pattern = escaped(prefix)
         # The scripts name the prefix as their key, and make the others of it.
         places += (Place(pattern, prefix), Place(f"{pattern}:*", f"{prefix}:tenure:probe"))
-    return Rules(tuple(places), NEEDED, NO_KEY)
+    return Rules(tuple(places), NEEDED, NO_KEY, ONE_WORD)

@@ -4,8 +4,8 @@
 -- Returns: {ids looked at, requeued, dropped without an item, seen without a lease and left, where the next page begins or -1
 -- at the end of the list, when the pass began}
 -- Invariant: an id without a lease returns to the left end of `queue` after it was seen so twice, `config.stray` ms apart. (Another
--- client takes an id and writes its lease in two steps.) An id whose lease was Tenure's returns at once if `own` is 1, else
--- when it is due. `start` -1: where the last page of any worker ended; 0: a new pass begins. `began`: the answer of the first
+-- client takes an id and writes its lease in two steps.) It returns at once if the pass before met it with a lease of another
+-- client, which so has done both. An id whose lease was Tenure's returns at once if `own` is 1, else when it is due. `start` -1: where the last page of any worker ended; 0: a new pass begins. `began`: the answer of the first
 -- page of a pass. `note` 0: write no marks. Sending it again is harmless.
 --@include begin types marks leases retire crashes
 local config, start, count, own = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
@@ -44,7 +44,8 @@ end
 local leases = leases_of(page)
 local claims = call('HMGET', key('leased'), unpack(page))
 local marks = call('EXISTS', key('unleased')) == 1
-local gone, back, ghosts, left, marked, clear, seen = {}, {}, 0, 0, {}, {}, {}
+local others = call('EXISTS', key('others')) == 1
+local gone, back, ghosts, left, marked, clear, seen, met = {}, {}, 0, 0, {}, {}, {}, {}
 
 -- Whether an id without a lease may be requeued now. `place`: the number of older ids in the list.
 local function is_abandoned(id, claim, place)
@@ -56,6 +57,7 @@ local function is_abandoned(id, claim, place)
   elseif config.stray == 0 then
     return true
   end
+  if others and seen_since(time, id, place, 'others') then return true end
   local since = marks and seen_since(time, id, place)
   if since and time - since >= config.stray then return true end
   if note and not since then
@@ -98,6 +100,7 @@ for n = #page, 1, -1 do
   local id, place = page[n], start + #page - n
   if leases[n] then
     clear[#clear + 1] = id
+    if note and not is_ours(leases[n]) then met[#met + 1], met[#met + 2] = mark_of(time, place), id end
   elseif call('EXISTS', key('item:' .. id)) == 0 then
     gone[#gone + 1], clear[#clear + 1] = -place - 1, id
     ghosts = ghosts + 1
@@ -120,10 +123,15 @@ strike(key('processing'), gone)
 if #back > 0 then
   call('LPUSH', key('queue'), unpack(back))
   call('ZREM', key('unleased'), unpack(back))
+  call('ZREM', key('others'), unpack(back))
   call('ZREM', key('later'), unpack(back))
 end
 if marks and #clear > 0 then call('ZREM', key('unleased'), unpack(clear)) end
 if #marked > 0 then call('ZADD', key('unleased'), unpack(marked)) end
+if #met > 0 then
+  call('ZADD', key('others'), unpack(met))
+  call('PEXPIRE', key('others'), @MARK_MS@)
+end
 local following = #page < count and -1 or start + #page - #gone
 go_on(following)
 return { #page, #back, ghosts, left, following, began }

@@ -47,7 +47,7 @@ local function rewind_leases(by)
       call('ZINCRBY', key(suffix), -by, id)
     end
   end
-  call('DEL', key('unleased'), key('stray'))
+  call('DEL', key('unleased'), key('others'), key('stray'))
 end
 
 local function first_score(suffix)

@@ -12,10 +12,10 @@ end
 local MOST_OLDER = 4095
 local function mark_of(time, place) return string.format('%.17g', time + math.min(place, MOST_OLDER) / 4096) end
 
--- Since when the id at this place was seen without a lease; nil for a mark that proves nothing: it is of another entry, or of a
--- time before the clock was set back.
-local function seen_since(time, id, place)
-  local mark = tonumber(call('ZSCORE', key('unleased'), id) or nil)
+-- Since when the id at this place was seen without a lease, or (`others`) when a pass met it with a lease of another client; nil
+-- for a mark that proves nothing: it is of another entry, or of a time before the clock was set back.
+local function seen_since(time, id, place, kind)
+  local mark = tonumber(call('ZSCORE', key(kind or 'unleased'), id) or nil)
   local since = mark and math.floor(mark)
   if not mark or since > time then return nil end
   local older = (mark - since) * 4096
@@ -26,7 +26,9 @@ local function is_mark_due(config, time)
   return #call('ZRANGEBYSCORE', key('unleased'), '-inf', time - config.stray, 'LIMIT', 0, 1) > 0
 end
 
--- At the end of a pass that began then: forget the marks that were due, since the pass has met none of their ids without a lease.
+-- At the end of a pass that began then: forget the marks that were due, since the pass has met none of their ids without a lease,
+-- and the leases of other clients that it has not met.
 local function forget_missed(config, began, is_empty)
+  call('ZREMRANGEBYSCORE', key('others'), '-inf', is_empty and '+inf' or '(' .. digits(began))
   call('ZREMRANGEBYSCORE', key('unleased'), '-inf', is_empty and '+inf' or began - config.stray)
 end

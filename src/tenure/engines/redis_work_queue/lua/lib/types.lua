@@ -4,7 +4,7 @@
 local RARE = {
   LLEN = { 'taken' },
   HLEN = { 'attempts', 'passing', 'kept', 'ended' },
-  ZCARD = { 'suspects', 'due', 'later', 'unleased', 'stray', 'failed', 'broken', 'cancelled' },
+  ZCARD = { 'suspects', 'due', 'later', 'unleased', 'others', 'stray', 'failed', 'broken', 'cancelled' },
   SCARD = { 'unroutable' },
 }
 
