@@ -80,8 +80,12 @@ def test_a_list_within_the_limit_is_one_transaction(bench: Bench, start: Callabl
         assert messages.get(timeout_s=5) == b"500"
 
 
-def test_a_permanent_worker_is_not_failed(bench: Bench, start: Callable[..., Worqr]) -> None:
-    worqr = start("q", worker_id="permanent", worker_timeout=-1, worker_heartbeat_interval=3_600)
+@pytest.mark.parametrize(("timeout", "interval"), [(-1, 3_600), (60, 20)])
+def test_a_worker_keeps_its_tasks_between_its_heartbeats(
+    bench: Bench, start: Callable[..., Worqr], timeout: float, interval: float
+) -> None:
+    """A permanent one, too."""
+    worqr = start("q", worker_timeout=timeout, worker_heartbeat_interval=interval)
     bench.put("a")
     process = worqr.dequeue("q")
     assert process is not None
@@ -113,8 +117,10 @@ def test_no_history_is_kept(bench: Bench, start: Callable[..., Worqr]) -> None:
     producer.delete_queue("deleted")
     worqr = Worqr(bench.server.url)
     worqr.start_worker()
-    worqr.start_work("q")
+    for name in ("q", "served"):
+        worqr.start_work(name)
     assert worqr.dequeue("q") is not None
+    assert worqr.dequeue("served") is None
     assert producer.cancel_tasks("q", "b") == 0
     worqr.close()
     assert bench.waiting() == ["c"]
