@@ -356,7 +356,7 @@ _UNIQUE: Final = (
     ),
     Mutant("replace-keeps-payload", "call('HSET', key('jobs'), id, line .. '\\n' .. payload)", "", ("enqueue_shaped",)),
     Mutant("replace-loses-age", "(string.match(old, '^%d+ ') or", "(", ("enqueue_shaped",)),
-    Mutant("replace-loses-shape", "(shape == '' and '' or ' ' .. shape)", "''", ("enqueue_shaped",)),
+    Mutant("replace-loses-shape", "plain .. ' ' .. shape", "plain", ("enqueue_shaped",)),
     Mutant("postpone-nothing", "call('ZADD', key('scheduled'), math.max(due, time), entry)", ""),
     Mutant("postpone-for-ever", "math.min(time + wait,", "math.max(time + wait,", ("enqueue_shaped",)),
     Mutant("existing-rejects", "(policy == 'e' or policy == 'a') and 'e' or 'j'", "'j'", ("enqueue_shaped",)),

@@ -115,7 +115,7 @@ def refuse_patched() -> None:
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and any(map(monkey.is_module_patched, ("threading", "socket", "select"))):
         raise UserError(
-            "A module of the app calls gevent's monkey.patch_all, and a worker needs the threads and sockets of Python. "
+            "A module of the app calls gevent's monkey.patch_all. A worker needs the threads and sockets of Python. "
             "Call patch_all only in programs that run on gevent, as in the start script of a web server, and not in a "
             "module that the worker imports. Such programs can enqueue jobs."
         )

@@ -66,7 +66,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     ),
     "limit_unknown": LogEvent(
         WARNING,
-        "`RateLimited` names a limit that neither the job nor the code of this app has; only this job waits.",
+        "A `RateLimited` names a limit that neither the job nor the code of this app has; only this job waits.",
         "logged once for each task",
     ),
     "handler_overran": LogEvent(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from tenure.core import limits
@@ -46,6 +46,11 @@ class Outbox:
         self.items.append(item)
         if type(item[1]) is Released:
             self.releases += 1
+
+    def settled(self, items: Sequence[Item]) -> None:
+        """Count what Redis has answered."""
+        if self.releases:
+            self.releases -= sum(type(outcome) is Released for _, outcome in items)
 
     def refused(self, error: RedisError, now: float) -> None:
         text = brief(error)
@@ -203,8 +208,7 @@ class Settler:
             self._inflight.room.set()  # the fetcher may be waiting because the table was full
             self._inflight.changed.set()  # or for a release of this queue
             return
-        if outbox.releases:
-            outbox.releases -= sum(type(outcome) is Released for _, outcome in batch)
+        outbox.settled(batch)
         self._end(batch, answers)
         if outbox.due_at:
             outbox.accepted()

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from tenure.core import limits, names
 from tenure.core.errors import (
-    InvalidArgument,
     NotDurable,
     ReplyError,
     Unreachable,
@@ -37,13 +36,17 @@ from tenure.core.steps import Steps
 from tenure.engines.native.inspect import read_settings
 from tenure.engines.native.partitions.changes import Controlled, PartitionChanges
 from tenure.engines.native.partitions.maps import MAP_TRIES, PartitionMaps
-from tenure.engines.native.partitions.views import of_queue, page_of_queue, settings_of, together
+from tenure.engines.native.partitions.views import (
+    of_queue,
+    page_of_queue,
+    read_cursor,
+    settings_of,
+    together,
+    write_cursor,
+)
 from tenure.engines.native.wire import MOVES, NOT_PARTED
 
 T = TypeVar("T")
-
-_CURSOR: Final = ":"
-"""Stands between the partition and the cursor in it, in the cursor of a page."""
 
 
 class PartitionedInspector(Controlled):
@@ -171,7 +174,7 @@ class PartitionedInspector(Controlled):
         if lane is not None:
             home = yield from self._home_of_lane(queue, lane)
             return page_of_queue((yield from super().page(home, state, offset, limit, lane, after)))
-        number, cursor = _read_cursor(after, len(places))
+        number, cursor = read_cursor(after, len(places))
         total = (yield from self._all_of_queue(queue)).counts[state]
         while True:
             skip = min(offset, limits.PAGE_OFFSET_MAX)
@@ -182,7 +185,7 @@ class PartitionedInspector(Controlled):
             if number == len(places):
                 return Page((), total)
         following = (number, page.next) if page.next is not None else (number + 1, "")
-        end = None if following[0] == len(places) else f"{following[0]}{_CURSOR}{following[1] or ''}"
+        end = None if following[0] == len(places) else write_cursor(*following)
         return replace(page_of_queue(page), total=total, next=end)
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
@@ -395,12 +398,3 @@ def _where_reached(of_partitions: Sequence[Steps[None]]) -> Steps[None]:
     if lost is not None:
         lost.args = (f"{lost} The partitions on other nodes are done.",)
         raise lost
-
-
-def _read_cursor(after: str | None, partitions: int) -> tuple[int, str | None]:
-    if after is None:
-        return 0, None
-    number, mark, cursor = after.partition(_CURSOR)
-    if not mark or not number.isdigit() or int(number) >= partitions:
-        raise InvalidArgument("`after` must be the whole cursor of a page of these jobs.")
-    return int(number), cursor or None

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
+from tenure.core.errors import InvalidArgument
 from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import QueueSettings
+
+_CURSOR: Final = ":"
+"""Stands between the partition and the cursor in it, in the cursor of a page."""
 
 
 def together(name: str, by_partition: dict[int, QueueView], partitions: int) -> QueueView:
@@ -45,3 +50,17 @@ def of_queue(view: JobView | None) -> JobView | None:
 
 def page_of_queue(page: Page) -> Page:
     return replace(page, jobs=tuple(replace(job, queue=split_place(job.queue)[0]) for job in page.jobs))
+
+
+def write_cursor(partition: int, cursor: str) -> str:
+    return f"{partition}{_CURSOR}{cursor}"
+
+
+def read_cursor(after: str | None, partitions: int) -> tuple[int, str | None]:
+    """Read the cursor of a page: a partition, and the cursor in it. Raises `InvalidArgument`."""
+    if after is None:
+        return 0, None
+    number, mark, cursor = after.partition(_CURSOR)
+    if not mark or not number.isdigit() or int(number) >= partitions:
+        raise InvalidArgument("`after` must be the whole cursor of a page of these jobs.")
+    return int(number), cursor or None
