@@ -14,7 +14,7 @@ from tests.support.shapes import Key
 OF_CLUSTERS: Final = b"limiting:"
 """How the keys of limits of a queue begin on a cluster, behind its prefix."""
 LIMIT_KEYS: Final = frozenset({b"gated", b"opened", b"moments"})
-OF_NAMESPACE: Final = (b"limits", b"shares", b"waiting", b"used", b"homes")
+OF_NAMESPACE: Final = (b"limits", b"shares", b"waiting", b"used", b"reserved", b"homes")
 Queues = Mapping[bytes, Mapping[bytes, Key]]
 """The keys of each queue by suffix, by the queue's prefix."""
 

@@ -41,6 +41,17 @@ COST_MOST: Final = rates.MAX_COST
 REST_MOST_MS: Final = rates.MAX_REST_MS
 """A rest that ends later was written by another clock."""
 
+RESERVE_AFTER_MS: Final = limits.SECOND
+"""How long a job with several limits has waited when it keeps its places free for itself."""
+RESERVED_MOST_MS: Final = 10 * limits.MINUTE
+"""How long it keeps them; each time when it cannot start for the lack of another place, the time begins again."""
+RESERVED_SOON_MS: Final = limits.MINUTE
+"""It keeps no place for a rate, or a rest, that lets it start later than this."""
+RESERVED_LOOK_MS: Final = limits.SECOND
+"""How often other jobs check whether the places are still kept."""
+RESERVED_SEEN_MS: Final = 10 * limits.SECOND
+"""A queue of which no worker was seen for this long keeps no place."""
+
 LEFT_MS: Final = limits.SECOND
 """How long a due job waits in a partition that its lane has left, before it is looked at again."""
 MOVE_MOST: Final = 100

@@ -29,7 +29,7 @@ start = function(id, shape, text)
     if note_occupied then note_occupied() end
     uniques.free_key(shape, id, false)
   end
-  if has_places(shape) then starts.note(shapes.word(shape, 'm'), text, time, micros) end
+  if has_places(shape) then starts.note(shape, text, time, micros) end
 end
 
 local suspects = nil

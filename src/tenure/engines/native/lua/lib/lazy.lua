@@ -1,7 +1,7 @@
 -- lib lazy: features that few queues use. Creating a function takes longer than calling one, so the functions of these
 -- features are created when a call first uses one of them.
 -- Needs: KEYS. Defines: gates, has_limits, has_places, lazy, limited, limits, make_limits, open_lanes, passes, places, rates,
--- shapes, shared_key, starts, use_limits, uses_features. Redis: reads.
+-- reservations, shapes, shared_key, starts, use_limits, uses_features. Redis: reads.
 
 -- The metatable of a table whose entries are functions that add the other functions. Each adds those of a purpose; they are called one
 -- after the other until the function that is asked for is there.
@@ -24,7 +24,7 @@ local function shared_key(suffix) return (KEYS[2] or '{' .. string.match(prefix,
 -- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well. The libs of limits are made when a
 -- call first learns that there are some: see lib limiting.
 local limited, make_limits = nil, nil
-local shapes, gates, limits, rates, open_lanes, passes, places, starts
+local shapes, gates, limits, rates, open_lanes, passes, places, reservations, starts
 local function has_limits()
   if limited == nil then limited = call('HEXISTS', key('meta'), 'limited') == 1 end
   if limited and make_limits then

@@ -2,5 +2,5 @@
 -- Sets: make_limits.
 --@include lazy clock
 make_limits = function()
---@include gates limits openlanes places starts
+--@include gates limits reservations openlanes places starts
 end

@@ -2,7 +2,7 @@
 -- <name>:<cost>:<concurrency>:<interval in microseconds>:<burst>, with commas between. What is stored in the namespace's
 -- `limits` replaces these numbers. State: `limit:<name>`, the time until which a rate is used up (GCRA: one number) and until
 -- when the limit rests; `places:<name>`, one entry for each unit of a lease that is held: it names the lease.
--- Needs: digits, shared_key. Sets: limits, rates. Redis: reads and writes.
+-- Needs: digits, reservations, shared_key. Sets: limits, rates. Redis: reads and writes.
 limits = {}
 do
   local my = limits
@@ -43,6 +43,7 @@ do
     local used_until, rests_until = string.match(found[2] or '', '^(%d+) (%d+)$')
     state.used_until, state.rests_until = tonumber(used_until or 0), tonumber(rests_until or 0)
     state.taken, state.gated = found[3], found[4]
+    state.reserved = reservations.of(name)
     states[name] = state
     return state
   end
@@ -71,13 +72,21 @@ do
     return math.max(micros, state.used_until) + cost * interval, latest + math.max(0, cost - burst) * interval
   end
 
-  -- Whether a limit stops a job of this cost, and the moment (in ms) from which on it does not; nil: when a lease ends.
-  function my.stops(limit, state, cost, time, micros)
+  -- Whether a limit stops a job of this cost, and the moment (in ms) from which on it does not; nil: when a lease ends. `kept`: what
+  -- is kept free for another job: see lib reservations.
+  function my.stops(limit, state, cost, time, micros, kept)
+    if kept > 0 then
+      local stops, moment = my.stops(limit, state, cost, time, micros, 0)
+      if stops then return stops, moment end
+    end
     if state.rests_until > time and state.rests_until <= time + @REST_MOST_MS@ then return true, state.rests_until end
     local most = limits.numbers(limit, state)
-    if most and state.taken + math.min(cost, most) > most then return true, nil end
+    local look = kept > 0 and time + @RESERVED_LOOK_MS@ or nil
+    if most and state.taken + math.min(cost, most) + math.min(kept, most) > most then return true, look end
     local used, latest = my.used_after(limit, state, micros, cost)
-    if used and used > latest then return true, math.ceil((micros + used - latest) / 1000) end
+    if used and used + kept * (select(2, limits.numbers(limit, state))) > latest then
+      return true, look or math.ceil((micros + used - latest) / 1000)
+    end
     return false
   end
 

@@ -1,7 +1,7 @@
 -- lib openlanes: lanes that leave a gate. An opened lane goes to the front of `turns`, with a note in `opened`: it tries first,
 -- and keeps its place at the gate if it fails. One lane is opened at a time. If it takes a job and there is room for more, or if
 -- it takes none, the next one is opened, so no place stays free while a lane waits for it.
--- Needs: gates, lanes, shared_key, turns, wake_one. Sets: open_lanes, passes, prefix. Redis: reads and writes.
+-- Needs: gates, lanes, reservations, shared_key, turns, wake_one. Sets: open_lanes, passes, prefix. Redis: reads and writes.
 open_lanes = {}
 do
   local my = open_lanes
@@ -14,10 +14,18 @@ do
     end
   end
 
+  -- The lane that waits for longest at a gate; before it the one for which the places of the limit are kept.
+  local function next_at(gate, name)
+    local one = reservations.of(name)
+    local since = one and one.queue == prefix and call('ZSCORE', gate, one.lane)
+    if since then return one.lane, since end
+    return unpack(call('ZRANGE', gate, 0, 0, 'WITHSCORES'))
+  end
+
   local function open_next(name, is_own)
     local gate = key('gate:' .. name)
     for _ = 1, @OPEN_MOST@ do
-      local lane, since = unpack(call('ZRANGE', gate, 0, 0, 'WITHSCORES'))
+      local lane, since = next_at(gate, name)
       if not lane then return gates.drop_empty(name) end
       call('ZREM', gate, lane)
       call('HDEL', key('gated'), lane)

@@ -1,6 +1,6 @@
 -- lib taketurns: take jobs of lanes, lane by lane in their turns. A part of `claim`, for queues that use features.
 -- Needs: ARGV, counted, dropped, gates, has_limits, has_places, has_tries, is_internal, is_tombstone, jobs, lane_limits, lanes,
--- limit, limits, looked, micros, number_in, of_lane, open_lanes, passes, read, shape_of, shapes, shared_key, starts, take, taken,
+-- limit, limits, looked, micros, number_in, of_lane, open_lanes, passes, read, reservations, shape_of, shapes, shared_key, starts, take, taken,
 -- task_of, time, token, token_text, turns. Sets: isolates, note_occupied, refused, turned, unlaned. Defines: take_common. Redis:
 -- reads and writes.
 --@include takelist
@@ -21,11 +21,12 @@ local turn = {}
 local function is_stopped(record)
   local shape = has_limits() and shape_of(record) or ''
   if not has_places(shape) then return false end
-  local name, moment = starts.stopped_by(shapes.word(shape, 'm'), turn.entered, time, micros)
+  local word = shapes.word(shape, 'm')
+  local name, moment = starts.stopped_by(word, turn.entered, time, micros, turn.lane)
   if type(name) == 'table' then
     refused = name
   elseif name then
-    turn.stop, turn.moment = name, moment
+    turn.stop, turn.moment, turn.word = name, moment, word
   end
   turn.entered = true
   return name ~= nil
@@ -74,6 +75,11 @@ local function end_turn()
   if not pass or turn.stop == pass.name then return end
   local word = turn.taken and shapes.word(shape_of(turn.taken), 'm') or ''
   if not string.find(',' .. word, ',' .. pass.name .. ':', 1, true) then
+    -- It lacks the place of another limit. After a while its places are kept free for it.
+    local has_waited = turn.stop and not turn.taken and micros - pass.since >= @RESERVE_AFTER_MS@ * 1000
+    if has_waited and (not turn.moment or turn.moment <= time + @RESERVED_SOON_MS@) then
+      reservations.make(turn.lane, turn.word, time)
+    end
     limits.forget(pass.name)
     open_lanes.open(prefix, pass.name)
   end
