@@ -63,6 +63,8 @@ class Fleet:
                     if queue is both[0]:
                         for n in range(FOLLOW_UPS):
                             both[1].add_item(db, Item.from_json_data([item.data_json(), n]))
+        for queue in both:
+            queue.close(db)  # one that completed late makes no further call, which would remove its answer
         db.close()
 
     def clean(self) -> None:

@@ -174,3 +174,16 @@ def test_marks_of_items_that_others_complete_do_not_remain(bench: Bench, db: red
         bench.foreign_complete(id)
     queue.light_clean(db)
     assert drained(bench, db) == []
+
+
+def test_marks_expire_where_no_program_cleans_again(bench: Bench, db: redis.Redis) -> None:
+    queue = WorkQueue(KeyPrefix(P))
+    assert queue.add_item(db, Item(b"data", "again"))
+    assert not queue.add_item(db, Item(b"data", "again"))
+    assert bench.command("PTTL", f"{P}:stray") > 0
+    bench.command("DEL", f"{P}:stray")
+    bench.foreign_add("popped")
+    bench.foreign_pop()
+    bench.foreign_item("unlisted")
+    bench.run(deep_clean(P, RedisWorkQueueConfig(stray_ms=30_000, creates_meta=False)))
+    assert min(bench.command("PTTL", f"{P}:{kind}") for kind in ("unleased", "stray")) > 0

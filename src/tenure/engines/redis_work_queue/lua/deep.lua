@@ -46,5 +46,8 @@ if #back > 0 then
   call('ZREM', key('stray'), unpack(back))
 end
 -- LT: an earlier mark stays, unless the clock was set back since.
-if #marks > 0 then call('ZADD', key('stray'), 'LT', unpack(marks)) end
+if #marks > 0 then
+  call('ZADD', key('stray'), 'LT', unpack(marks))
+  call('PEXPIRE', key('stray'), config.stray + @CALLERS_MARK_MS@)
+end
 return { #back, noted, again }

@@ -127,7 +127,10 @@ if #back > 0 then
   call('ZREM', key('later'), unpack(back))
 end
 if marks and #clear > 0 then call('ZREM', key('unleased'), unpack(clear)) end
-if #marked > 0 then call('ZADD', key('unleased'), unpack(marked)) end
+if #marked > 0 then
+  call('ZADD', key('unleased'), unpack(marked))
+  call('PEXPIRE', key('unleased'), config.stray + @CALLERS_MARK_MS@)
+end
 if #met > 0 then
   call('ZADD', key('others'), unpack(met))
   call('PEXPIRE', key('others'), @MARK_MS@)

@@ -12,6 +12,7 @@ local function adopt(id, stray_ms)
     call('ZREMRANGEBYSCORE', stray, '-inf', time - stray_ms - @CALLERS_MARK_MS@)
     -- A fraction: it may be in a list, see `unlisted`.
     if call('ZCARD', stray) < @MARKS_MAX@ then call('ZADD', stray, time + 0.5, id) end
+    call('PEXPIRE', stray, stray_ms + @CALLERS_MARK_MS@)
   elseif time - since >= stray_ms and searched < @SEARCHES_MAX@ then
     searched = searched + 1
     if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then call('LPUSH', key('queue'), id) end
