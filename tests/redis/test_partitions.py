@@ -12,7 +12,7 @@ import pytest
 
 from tenure import Tenure
 from tenure.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
-from tenure.core.job import NewJob, Refused, State, WorkerView
+from tenure.core.job import Lease, LeaseRef, NewJob, Refused, State, WorkerView
 from tenure.core.outcome import Failed, Retried
 from tenure.core.partitions import home_of, place_of
 from tenure.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
@@ -282,6 +282,39 @@ def test_heartbeats_keep_and_find_leases_of_all_partitions(world: World) -> None
     assert world.until(lambda: {lease.ref for lease in world.beat("w").orphaned} == others)
     assert world.leave("w") == 5
     assert world.counts()["ready"] == 11
+
+
+def of_nine(world: World) -> tuple[World, list[Lease]]:
+    """A process, and the jobs of a worker that holds some in most of the nine partitions of a queue."""
+    there = World(world.entry, world.server, world.driver)
+    there.engine.want_partitions("nine", 9)
+    there.put(*ids(60), queue="nine")
+    leases = [lease for _ in range(20) for lease in there.take(2, "w", ("nine",))]
+    assert len({lease.partition for lease in leases}) > 6
+    return there, leases
+
+
+def test_each_heartbeat_reaches_all_partitions_that_hold_jobs(world: World) -> None:
+    there, leases = of_nine(world)
+    while leases:
+        lost, *leases = leases
+        assert there.settle(lost)
+        assert there.beat("w", [lost, *leases], ("nine",)).lost == {lost.ref}
+
+
+def test_three_heartbeats_find_what_a_worker_does_not_know_to_hold(world: World) -> None:
+    there, leases = of_nine(world)
+
+    def found_by_three(*kept: Lease) -> set[LeaseRef]:
+        beats = [there.beat("w", kept, ("nine",)) for _ in range(3)]
+        return {lease.ref for beat in beats for lease in beat.orphaned}
+
+    all_refs = {lease.ref for lease in leases}
+    there.until(
+        lambda: {lease.ref for lease in there.beat("w", (), ("nine",)).orphaned} == all_refs
+    )  # all are old enough
+    for kept in leases[:3]:
+        assert found_by_three(kept) == all_refs - {kept.ref}
 
 
 def test_a_heartbeat_of_few_partitions_names_the_queue(world: World) -> None:
