@@ -94,5 +94,13 @@ def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits
         started.wait_for("redis_restored what=heartbeat").signal(signal.SIGTERM).end()
 
 
+@pytest.mark.slow
+def test_a_burst_ends_with_an_error(tenure: Tenure, make_server: Callable[..., RedisServer]):
+    server = make_server(aof=False)
+    Snapshots(server).fail()
+    run = tenure("worker", "jobs:app", "--burst", "--wait-for-redis", "0.5", url=server.url).end(1)
+    assert "Redis has refused this worker for 0.5 s" in run.err
+
+
 def ended(worker) -> bool:
     return worker.process.poll() is not None

@@ -13,7 +13,7 @@ from tenure.core.outcome import Completed
 from tenure.redis.aio import AsyncDriver
 from tenure.runtime import ExitStatus
 from tenure.testing.server import RedisServer
-from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.runtime.test_native import place
 from tests.support.fakes import FakeEngine
 
@@ -38,6 +38,20 @@ async def test_a_burst_does_not_end_before_it_may_look(queues: list[str], caplog
     assert (lines.count("redis_refused what=claim"), lines.count("redis_restored what=claim")) == (1, 1)
     assert "redis_refused what=access" not in lines
     assert engine.calls.count("lease") < 100, "it looks now and then"
+
+
+async def test_a_burst_ends_with_an_error_when_redis_refuses_for_too_long(caplog: pytest.LogCaptureFixture):
+    engine: Any = FakeEngine(spoilt={"denied"}, refusal=DENIED)
+    engine.add("mine", queue="q")
+    async with Rig(lambda: None, engine=engine, burst=True, burst_wait_s=0.05, queues=["denied", "q"]) as rig:
+        assert await rig.ended() is ExitStatus.FAILED
+    assert engine.outcomes("mine") == [Completed(b"None")], "what it may claim is run"
+    assert "Redis has refused this worker" in caplog.text
+
+
+async def test_a_burst_ends_with_an_error_when_its_leases_cannot_be_kept():
+    async with Rig(lambda: None, keeper=FakeKeeper(ready=False), burst=True, burst_wait_s=0.05) as rig:
+        assert await rig.ended() is ExitStatus.FAILED
 
 
 async def test_the_other_goes_on_as_ever_and_all_is_told_once(

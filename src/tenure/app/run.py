@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +62,8 @@ class WorkerOptions:
     """The options of `tenure worker`, checked. `queues` empty: all that the app's tasks and handlers name.
 
     `grace` is in seconds. `max_jobs`, `max_memory` (MB): when the worker is recycled; `Finished.retired` is then True.
-    A burst also ends while persistent jobs, which never complete, occupy every slot. `launch`: how a process for jobs
+    A burst also ends while persistent jobs, which never complete, occupy every slot; `burst_wait`: for how many seconds
+    it waits for queues that Redis refuses. `launch`: how a process for jobs
     is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM. `source`: the name of the app,
     `MODULE:APP`, to which the schedules of its code belong; empty: the module of the first task that has one.
     """
@@ -76,6 +78,7 @@ class WorkerOptions:
     launch: Launch | None = None
     signals: bool = True
     source: str = ""
+    burst_wait: float = math.inf
 
     def __post_init__(self) -> None:
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
@@ -151,21 +154,7 @@ async def run_worker(
     keeper = _keeper_of(app, parent, workers)
     machine = _machine_of(app)
     try:
-        settings = WorkerSettings(
-            options.queues or queues_of(app),
-            options.concurrency,
-            options.weights,
-            options.burst,
-            round(options.grace * limits.SECOND),
-            worn=Wear(options.max_jobs, options.max_memory),
-            launch=options.launch,
-            signals=options.signals,
-            durable=app.settings.durable,
-            max_payload=_max_payload(app),
-            log_errors=names.log_errors(app.settings.log_errors),
-            source=options.source or _source_of(app),
-            new_id=new_id,
-        )
+        settings = _settings_of(app, options)
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
@@ -191,6 +180,25 @@ async def run_worker(
             machine.close()
         await driver.close()
         await app.aclose()
+
+
+def _settings_of(app: Tenure, options: WorkerOptions) -> WorkerSettings:
+    return WorkerSettings(
+        options.queues or queues_of(app),
+        options.concurrency,
+        options.weights,
+        options.burst,
+        round(options.grace * limits.SECOND),
+        burst_wait_s=options.burst_wait,
+        worn=Wear(options.max_jobs, options.max_memory),
+        launch=options.launch,
+        signals=options.signals,
+        durable=app.settings.durable,
+        max_payload=_max_payload(app),
+        log_errors=names.log_errors(app.settings.log_errors),
+        source=options.source or _source_of(app),
+        new_id=new_id,
+    )
 
 
 def _source_of(app: Tenure) -> str:

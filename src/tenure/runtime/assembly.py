@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class WorkerSettings:
 
     weights      how often a queue comes first, 1 for queues that it does not name
     burst        stop when the queues have no ready or due work left but persistent jobs
+    burst_wait_s how long a burst that has nothing else to do waits for queues that Redis refuses
     grace_ms     how long running jobs may continue after a stop; persistent ones are ended at once
     worker_id    None: a new one
     signals      stop on SIGINT and SIGTERM
@@ -78,6 +80,7 @@ class WorkerSettings:
     log_errors: ErrorDetail = "traceback"
     source: str = ""
     new_id: Callable[[], str] = lambda: secrets.token_hex(7)
+    burst_wait_s: float = math.inf
 
 
 class Parts:
@@ -111,7 +114,9 @@ class Parts:
         self.canceller = Canceller(context, self.settler, lambda: keeper.show(inflight.snapshot()))
         suspects = Suspects(inflight, context.engine.timing.steady_ms, env)
         claimer = Claimer(context, self.executor, self.settler, suspects, routes, turns)
-        self.fetcher = Fetcher(context, claimer, self.executor, self.settler, suspects, settings.burst)
+        self.fetcher = Fetcher(
+            context, claimer, self.executor, self.settler, suspects, settings.burst, settings.burst_wait_s
+        )
         self.heartbeat = Heartbeat(context, keeper, self.canceller, self.executor, self.settler)
         self.scheduler = None
         if Feature.SCHEDULES in context.engine.features:

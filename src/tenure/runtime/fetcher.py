@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from enum import Enum
 from typing import Final
 
@@ -18,6 +19,9 @@ from tenure.runtime.settler import Settler
 
 SPURIOUS_MS: Final = 100
 """The longest pause after wake-ups without a job."""
+
+REFUSED_LOOK_MS: Final = 500
+"""How often a burst checks whether Redis has refused it for too long."""
 
 
 class Following(Enum):
@@ -41,6 +45,7 @@ class Fetcher:
         settler: Settler,
         suspects: Suspects,
         burst: bool = False,
+        burst_wait_s: float = math.inf,
     ) -> None:
         self._context = context
         self._env = context.env
@@ -51,6 +56,11 @@ class Fetcher:
         self._settler = settler
         self._suspects = suspects
         self._burst = burst
+        self._burst_wait_s = burst_wait_s
+        self._accepted_at = self._env.clock()
+        """When Redis last refused nothing, or this worker last held a job."""
+        self.trouble: str | None = None
+        """Why a burst has ended although its queues may have jobs."""
         self._waits_for: Part | None = None
         self._lead: Lead | None = None
         """The wait that the next claim begins with."""
@@ -76,7 +86,8 @@ class Fetcher:
             self._settler.release(self._inflight.take_pending(lambda _: True))
             await self._stand_by(None)
         elif not self._intake.is_kept.is_set():
-            await self._intake.rest(self._intake.is_kept.wait())
+            await self._intake.rest(self._intake.is_kept.wait(), REFUSED_LOOK_MS if self._burst else None)
+            return not self._gives_up(not self._intake.is_kept.is_set())
         elif alone_ms := self._suspects.alone_ms():
             await self._stand_by(alone_ms)
         elif not self._claimer.has_room:
@@ -104,6 +115,8 @@ class Fetcher:
         finally:
             self._waits_for = None
         self._keep_leases()
+        if self._gives_up(claimed.is_refused):
+            return False
         is_reserved = self._suspects.reserved is not None
         if claimed.is_partial and not is_reserved:
             await asyncio.sleep(0)  # its handlers begin before the next claim; after a full claim Redis works meanwhile
@@ -130,6 +143,17 @@ class Fetcher:
         elif following is Following.WAIT:
             await self._idle(claimed.leased.next_ms)
         return following is not Following.END
+
+    def _gives_up(self, is_refused: bool) -> bool:
+        """Whether a burst ends although its queues may have jobs: Redis refuses the claims or the heartbeats of this
+        worker for too long, and it holds no job."""
+        now = self._env.clock()
+        if not is_refused or not self._inflight.empty:
+            self._accepted_at = now
+        if not self._burst or now - self._accepted_at < self._burst_wait_s:
+            return False
+        self.trouble = f"Redis has refused this worker for {self._burst_wait_s:g} s. See the lines before this one."
+        return True
 
     def _keep_leases(self) -> None:
         self._intake.keep(self._inflight.queues(len(self._context.queues)))

@@ -205,6 +205,8 @@ class Worker:
         error = LoopFailed("It was cancelled, and not by Tenure.") if task.cancelled() else task.exception()
         if error is None and task is not self._fetching:
             error = LoopFailed("It ended by itself.")
+        elif error is None and (trouble := self._parts.fetcher.trouble) is not None:
+            error = LoopFailed(trouble)
         if self._stop.is_set() and isinstance(error, LoopFailed):
             return
         self._fail(task.get_name(), error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from typing import Final
 
@@ -85,7 +86,8 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
 @click.option("--banner", is_flag=True, hidden=True)  # of the first worker process
 @click.option(
     "--wait-for-redis", type=click.FloatRange(0, limits.DAY / limits.SECOND), metavar="SECONDS",
-    help="How long the start waits for Redis. [default: without end; with --burst 10]",
+    help="How long the start waits for Redis, and a burst for a Redis that refuses its claims. [default: without end; "
+    "with --burst 10]",
 )  # fmt: skip
 @click.option(
     "--allow-eviction", is_flag=True, help="Start also on a Redis that may evict jobs when its memory is full."
@@ -144,7 +146,8 @@ def worker(
     from tenure.app.run import WorkerOptions
     from tenure.cli.work.child import Start, run_child
 
-    options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory)
     wait_s = BURST_WAIT_S if burst and wait_for_redis is None else wait_for_redis
+    waits = math.inf if wait_s is None else wait_s
+    options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory, burst_wait=waits)
     run_child(app, options, Start(banner, wait_s, allow_eviction, LoopKind(loop)), parent=parent, url=url)
     context.exit(Exit.OK)
