@@ -331,3 +331,17 @@ def test_a_url_of_the_wrong_kind_is_named(cluster: Cluster, redis_binary: str) -
         with pytest.raises(ReplyError, match=r"is no node of a cluster\. Use its own URL: redis://"):
             driver.run(record("log"))
         driver.close()
+
+
+def test_each_node_gets_the_credentials_of_a_function(cluster: Cluster, queues: list[str]) -> None:
+    given: list[str] = []
+
+    def login() -> tuple[str]:
+        given.append(PASSWORD)
+        return (PASSWORD,)
+
+    with Tenure(cluster.url.replace(f":{PASSWORD}@", ""), credentials=login) as app:
+        tasks = [app.task(name=f"on.{queue}", queue=queue)(double) for queue in queues]
+        with working(app):
+            assert [task.enqueue(1).result(timeout=LONG_S) for task in tasks] == [2] * len(queues)
+    assert len(given) > len(cluster.nodes), "the keeper's connections, too"

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import pytest
 
 from tenure.core.errors import AccessDenied, Unreachable
 from tenure.core.steps import WaitLost
 from tenure.redis.aio import AsyncDriver
+from tenure.redis.drivers import blocking_driver
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
@@ -206,4 +208,12 @@ def test_an_idle_connection_to_an_old_master_is_not_used(watched: Watched) -> No
     sentinels.master = ("127.0.0.1", 1)
     assert driver.run(command("PING")) == b"PONG"
     assert link not in driver._idle
+    driver.close()
+
+
+def test_the_master_gets_the_credentials_of_a_function_and_the_sentinels_their_own(watched: Watched) -> None:
+    url = watched.url().replace(f"{quote(PASSWORD, safe='')}@", "wrong@")
+    assert url != watched.url()
+    driver = blocking_driver(url, lambda: (PASSWORD,))
+    assert driver.run(command("ROLE"))[0] == b"master"
     driver.close()
