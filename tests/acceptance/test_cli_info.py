@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tenure import QueueView, State, Tenure, WorkerView
-from tenure.cli.output.overview import queue_table, worker_table
+from tenure.cli.output.overview import queue_table, unserved, worker_table
 from tenure.core.engine import Alone
 from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
@@ -263,3 +263,37 @@ def test_a_reader_that_goes_away_is_no_error(app, redis_url):
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+def test_a_queue_or_a_task_without_a_living_worker_is_named(command, app, redis_url):
+    task = app.task(name="shop.send", queue="letters")(lambda: None)
+    job = task.enqueue()
+    where = ("--url", redis_url, "--namespace", "shop")
+
+    def shown(*words: str):
+        return json.loads(command(*words, *where, "--json").end().out)
+
+    def announce(tasks: tuple[str, ...] | None) -> None:
+        driver.run(app.engine.announce(WorkerView("w", ("letters",), "host", 1, 0, 0, 1, tasks=tasks)))
+
+    driver = SyncDriver(redis_url)
+    assert shown("info")["without_worker"] == ["[red]odd[red] name", "emails", "letters"]
+    assert "no_worker" in command("info", *where).end().out
+    assert "No living worker serves 'letters'" in command("info", "letters", *where).end().err
+    assert shown("job", job.id)["waits"] == "no living worker serves the queue"
+    announce(("shop.other",))
+    assert shown("info", "letters")["without_worker"] == []
+    assert shown("job", job.id)["waits"] == "no living worker of the queue has the task"
+    announce(None)
+    assert shown("job", job.id)["waits"] is None
+    announce(("shop.send",))
+    assert shown("job", job.id)["waits"] is None
+    driver.close()
+
+
+def test_a_worker_that_is_silent_serves_no_queue():
+    now_ms = 1_000_000
+    view = QueueView("q", {State.READY: 1}, {})
+    seen = [WorkerView("w", ("q",), "host", 1, 0, now_ms - age_ms, 1) for age_ms in (1_000, 60_000)]
+    assert [unserved(view, [one], now_ms) for one in seen] == [False, True]
+    assert not unserved(QueueView("q", {State.COMPLETED: 1}, {}), [], now_ms)

@@ -18,7 +18,6 @@ from tenure.cli.output.overview import (
     queue_table,
     settings_table,
     worker_table,
-    workers_json,
 )
 from tenure.cli.output.tables import answer, show
 from tenure.cli.output.text import dump
@@ -109,7 +108,7 @@ def _show_queue(app: Tenure, queue: str, as_json: bool) -> Exit:
     blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if view.blocked_lanes and is_whole else ([], False)
     if as_json:
         lanes_json = {"parked": parked[0], "blocked": blocked[0]}
-        click.echo(dump({"queues": [view], "latency": seen.latency, **lanes_json, **workers_json(seen.workers)}))
+        click.echo(dump({**seen.common_json(), **lanes_json}))
         return _status(seen)
     tables = [queue_table([view], now_ms).without("notes"), settings_table(view, with_lanes=True)]
     tables += latency_tables(seen.latency)
@@ -120,6 +119,8 @@ def _show_queue(app: Tenure, queue: str, as_json: bool) -> Exit:
     if view.newer_layout:
         reason = NewerLayout(queue, view.newer_layout, app.engine.layout)
         note(f"Workers of this release claim nothing from this queue. {reason}")
+    if seen.without_worker:
+        note(f"No living worker serves {queue!r}: its jobs wait for `tenure worker MODULE:APP -q {queue}`.")
     return _status(seen)
 
 

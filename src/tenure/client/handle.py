@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
@@ -153,7 +155,7 @@ class JobHandle(Generic[R]):
             return
         wait.next_s()
         # Subscribe before the next check. In the other order, an end between the two would be missed.
-        with self._client.runner.subscribe(self._channel()) as messages:
+        with _noted(view), self._client.runner.subscribe(self._channel()) as messages:
             while not _over(view := self._client.run(self._ask())):
                 yield from wait.news(view)
                 messages.get(wait.next_s())
@@ -166,11 +168,12 @@ class JobHandle(Generic[R]):
         if _over(view):
             return
         wait.next_s()
-        async with self._client.runner.asubscribe(self._channel()) as messages:
-            while not _over(view := await self._client.arun(self._ask())):
-                for news in wait.news(view):
-                    yield news
-                await messages.get(wait.next_s())
+        with _noted(view):
+            async with self._client.runner.asubscribe(self._channel()) as messages:
+                while not _over(view := await self._client.arun(self._ask())):
+                    for news in wait.news(view):
+                        yield news
+                    await messages.get(wait.next_s())
         for news in wait.news(view):
             yield news
 
@@ -230,6 +233,15 @@ def _failure(view: JobView) -> JobFailed:
     state, error = view.state.value, view.error
     type, message, traceback = ("", "", "") if error is None else (error.type, error.message, error.traceback)
     return JobFailed(state, type, message, traceback, id=view.id, task=view.task)
+
+
+def _noted(view: JobView | None) -> AbstractContextManager[None]:
+    """Note that a job waits for another one, if this is a job. Only a worker has loaded the module."""
+    jobs = sys.modules.get("tenure.runtime.jobs.job")
+    if jobs is None or view is None:
+        return nullcontext()
+    noted: AbstractContextManager[None] = jobs.awaiting(view.task, view.id)
+    return noted
 
 
 def _over(view: JobView | None) -> bool:

@@ -312,7 +312,8 @@ class WorkerView:
 
     `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
     to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up. `limits`: those that its code
-    names, up to 100.
+    names, up to 100. `tasks`: those that it runs; None: they are not known, or too many. `awaiting`: how many of its
+    jobs wait for the result of another job, in its own process.
     """
 
     id: str
@@ -327,6 +328,8 @@ class WorkerView:
     alone: bool = False
     times: Mapping[str, Times] = field(default_factory=dict)
     limits: tuple[LimitRule, ...] = ()
+    tasks: tuple[str, ...] | None = None
+    awaiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,12 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "worker settles the job, or has lost it. `job=kept`: the lane of the job, its limits or its unique key wait "
         "for the handler, and the keeper releases the job after a stop",
     ),
+    "result_awaited": LogEvent(
+        WARNING,
+        "The job keeps its slot while it waits for the result of another job; if such jobs fill all slots, none ends.",
+        "`awaited_task`, `awaited_id`: the other job. Once for each pair of tasks. Enqueue the rest as a job of its "
+        "own, or run the two tasks on different workers",
+    ),
     "loop_blocked": LogEvent(
         WARNING,
         "Code on the event loop did not return or await; the worker's async jobs, timeouts and cancellations waited. "

@@ -123,7 +123,12 @@ class Parts:
             self.scheduler = Scheduler(context, code.schedules, settings.source, settings.new_id)
         noted = self.scheduler.note if self.scheduler is not None else lambda queue, tick_ms: None
         self.maintainer = Maintainer(
-            context, suspects, lambda: routes.offered(self.executor.can_isolate), noted, routes.limits()
+            context,
+            suspects,
+            lambda: routes.offered(self.executor.can_isolate),
+            noted,
+            routes.limits(),
+            lambda: len(services.awaits),
         )
         has_signals = context.engine.features & {Feature.CANCEL, Feature.QUIET}
         self.subscriber = Subscriber(context, self.canceller.cancel, self.maintainer.announce) if has_signals else None

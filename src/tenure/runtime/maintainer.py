@@ -23,6 +23,8 @@ UNPARKED_MS: Final = 250
 SOONEST_MS: Final = 1_000
 """How soon the next round of maintenance is when the engine wishes one before the interval ends."""
 
+TASKS_MOST: Final = 500
+"""A worker with more tasks does not announce them."""
 LIMITS_MOST: Final = 100
 """The most limits of its code that a worker announces."""
 
@@ -35,7 +37,7 @@ class Maintainer:
 
     `offered`: the tasks, and the queues with handlers of raw payloads, whose parked jobs can be run here at present.
     `ticks`: called with a queue and how many ms remain until one of its schedules is due; None: it has none.
-    `announced`: the limits in the code of the app.
+    `announced`: the limits in the code of the app. `awaiting`: how many jobs wait for the result of another.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Maintainer:
         offered: Callable[[], tuple[Sequence[str], Collection[str]]],
         ticks: Callable[[str, int | None], None],
         announced: Sequence[LimitRule] = (),
+        awaiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._context = context
         self._engine = context.engine
@@ -56,6 +59,7 @@ class Maintainer:
         self._offered = offered
         self._ticks = ticks
         self._limits = tuple(announced[:LIMITS_MOST])
+        self._awaiting = awaiting
         self._announcing = asyncio.Lock()
         self._started_ms = _wall_ms()
 
@@ -123,6 +127,10 @@ class Maintainer:
                     return
                 self._intake.be_quiet(quiet, self._context.worker)
 
+    def _tasks(self) -> tuple[str, ...] | None:
+        tasks, _ = self._offered()
+        return tuple(tasks) if len(tasks) <= TASKS_MOST else None
+
     def _view(self) -> WorkerView:
         return WorkerView(
             id=self._context.worker,
@@ -137,6 +145,8 @@ class Maintainer:
             alone=self._suspects.claims_nothing,
             times=self._context.latencies.of_queues(),
             limits=self._limits,
+            tasks=self._tasks(),
+            awaiting=self._awaiting(),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -12,9 +12,10 @@ from tenure.cli.output.tables import Table
 from tenure.cli.output.text import ago, took
 from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable, is_silent
-from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.job import JobView, QueueView, State, WorkerView
 from tenure.core.latency import Latency, Percentiles, latency_of
 from tenure.core.shape import LaneFailure
+from tenure.protocols.registry import entry_of
 
 QUEUES_SHOWN: Final = 1_000
 """Queues that `tenure info` shows."""
@@ -38,10 +39,18 @@ class Overview:
     workers: tuple[WorkerView, ...]
     left_out: int = 0
     refused: Mapping[str, RedisError] = field(default_factory=dict)
+    without_worker: frozenset[str] = frozenset()
+    """The queues with waiting jobs that no living worker serves."""
 
     def to_json(self) -> dict[str, Any]:
         refused = [{"queue": name, "error": str(error)} for name, error in self.refused.items()]
-        return {"queues": self.queues, "latency": self.latency, **workers_json(self.workers), "refused": refused}
+        return {**self.common_json(), "refused": refused}
+
+    def common_json(self) -> dict[str, Any]:
+        """What the documents of all queues and of one have."""
+        without_worker = sorted(self.without_worker)
+        workers = workers_json(self.workers)
+        return {"queues": self.queues, "latency": self.latency, **workers, "without_worker": without_worker}
 
     @property
     def latency(self) -> dict[str, Latency]:
@@ -69,7 +78,7 @@ class Overview:
     def tables(self) -> list[Table]:
         now_ms = time.time() * limits.SECOND
         return [
-            queue_table(self.queues, now_ms, self.refused),
+            queue_table(self.queues, now_ms, self.refused, self.without_worker),
             *latency_tables(self.latency),
             worker_table(self.workers, now_ms),
         ]
@@ -91,19 +100,28 @@ def look(app: Tenure, queue: str | None) -> Overview:
                 raise
             # As when another program has a key of this queue: show the others
             refused[name] = error
-    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused)
+    now_ms = time.time() * limits.SECOND
+    # Workers of other programs do not announce themselves.
+    alone = () if entry_of(app.engine).has_foreign_clients else queues
+    without_worker = frozenset(view.name for view in alone if unserved(view, workers, now_ms))
+    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused, without_worker)
 
 
 def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
     """The workers, without the counts that `latency` is made of and the limits in their code."""
-    left_out = ("times", "limits")
+    left_out = ("times", "limits", "tasks")
     return {"workers": [{key: value for key, value in asdict(one).items() if key not in left_out} for one in workers]}
 
 
-def queue_table(queues: Sequence[QueueView], now_ms: float, refused: Mapping[str, RedisError] | None = None) -> Table:
+def queue_table(
+    queues: Sequence[QueueView],
+    now_ms: float,
+    refused: Mapping[str, RedisError] | None = None,
+    without_worker: Collection[str] = (),
+) -> Table:
     """Count the jobs of each queue by state, with the age of the one that is next, and notes on what is unusual.
 
-    `refused`: the queues that cannot be shown.
+    `refused`: the queues that cannot be shown. `without_worker`: those that no living worker serves.
     """
     states = [state.value for state in State]
     rows = tuple(
@@ -111,7 +129,7 @@ def queue_table(queues: Sequence[QueueView], now_ms: float, refused: Mapping[str
             "queue": view.name,
             **{state: str(view.counts.get(State(state), 0)) for state in states},
             "oldest": "" if view.oldest_ms is None else ago(now_ms - view.oldest_ms),
-            "notes": _notes(view),
+            "notes": _notes(view, view.name in without_worker),
         }
         for view in queues
     )
@@ -192,11 +210,35 @@ def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:
 
 
 def _state(view: WorkerView, now_ms: float) -> str:
-    words = {"quiet": view.quiet, "alone": view.alone, "silent": now_ms - view.seen_ms > SILENT_MS}
+    words = {"quiet": view.quiet, "alone": view.alone, "silent": not is_living(view, now_ms)}
+    words[f"awaiting={view.awaiting}"] = view.awaiting > 0
     return ",".join(word for word, is_so in words.items() if is_so)
 
 
-def _notes(view: QueueView) -> str:
+def is_living(view: WorkerView, now_ms: float) -> bool:
+    """Return whether a worker has announced itself lately."""
+    return now_ms - view.seen_ms <= SILENT_MS
+
+
+def unserved(view: QueueView, workers: Sequence[WorkerView], now_ms: float) -> bool:
+    """Return whether jobs wait in a queue that no living worker serves."""
+    waiting = sum(view.counts.get(state, 0) for state in (State.READY, State.SCHEDULED, State.UNROUTABLE))
+    return waiting > 0 and not any(view.name in one.queues and is_living(one, now_ms) for one in workers)
+
+
+def why_it_waits(view: JobView, workers: Sequence[WorkerView], now_ms: float) -> str | None:
+    """Return that no living worker serves the queue of a job that waits, or that none has its task; None: neither."""
+    if view.state not in (State.READY, State.SCHEDULED, State.UNROUTABLE):
+        return None
+    serving = [one for one in workers if view.queue in one.queues and is_living(one, now_ms)]
+    if not serving:
+        return "no living worker serves the queue"
+    if view.task is not None and all(one.tasks is not None and view.task not in one.tasks for one in serving):
+        return "no living worker of the queue has the task"
+    return None
+
+
+def _notes(view: QueueView, is_unserved: bool) -> str:
     """Format the notes without spaces: one word in a pipe."""
     settings = view.settings
     values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
@@ -205,4 +247,5 @@ def _notes(view: QueueView) -> str:
     values["unreachable"] = "+".join(map(str, view.unreachable))
     if settings.lane_failure is not LaneFailure.SKIP:
         values["lane_failure"] = settings.lane_failure
-    return ",".join([*["paused"] * settings.paused, *(f"{name}={value}" for name, value in values.items() if value)])
+    words = [*["paused"] * settings.paused, *["no_worker"] * is_unserved]
+    return ",".join([*words, *(f"{name}={value}" for name, value in values.items() if value)])

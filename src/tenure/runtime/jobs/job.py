@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from tenure.core.shape import Progress, progress_of
 from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.stores import visible
 from tenure.runtime.jobs import outcomes
+from tenure.runtime.jobs.awaits import Awaits
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -43,6 +44,7 @@ class JobServices:
     settle: Callable[[Held, Outcome], None]
     extend_now: Callable[[Held, int], bool] | None = None
     """Callable from any thread. None: use `extend`, on the loop."""
+    awaits: Awaits = field(default_factory=Awaits)
 
 
 class Job:
@@ -246,6 +248,12 @@ def current_job() -> Job | None:
     """
     held = _current.get(None)
     return None if held is None else job_of(held)
+
+
+def awaiting(task: str | None, id: str) -> contextlib.AbstractContextManager[None]:
+    """Note that the running job, if there is one, waits for the result of this job."""
+    held = _current.get(None)
+    return contextlib.nullcontext() if held is None else held.services.awaits.wait(held, task, id)
 
 
 def check_cancelled() -> None:
