@@ -173,3 +173,14 @@ def test_an_edited_job_gets_the_limits_that_its_caller_names(world: World, state
     assert view.shape.unique is not None
     assert world.take_ids() == ["one"]
     world.finish(holder)
+
+
+def test_a_job_without_limits_gets_some_and_loses_them(world: World) -> None:
+    world.put("one")
+    for number, limits in enumerate(((A,), (B, A), (), (B,))):
+        world.settle(world.take_one(), Failed(BOOM))
+        assert world.run(world.engine.retry("q", "one", str(number).encode(), Shape(limits=limits)))
+        view = world.view("one")
+        assert (view.payload, view.shape.limits) == (str(number).encode(), limits)
+    world.finish(world.take_one())
+    assert world.left() - {b"ended", b"kept", b"failed"} == set()

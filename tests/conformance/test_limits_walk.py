@@ -9,6 +9,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -17,18 +18,19 @@ from tenure.core.engine import Feature
 from tenure.core.job import Lease, NewJob, State
 from tenure.core.outcome import Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.rates import LimitRule
-from tenure.core.shape import Shape
+from tenure.core.shape import Conflict, Shape, UniqueRule
 from tenure.core.steps import Command, Invoke, Reply, Steps
 from tests.support.gates import shift_limits
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 
-pytestmark = pytest.mark.needs(Feature.LIMITS, Feature.SHARES)
+pytestmark = pytest.mark.needs(Feature.LIMITS, Feature.SHARES, Feature.UNIQUE_KEYS)
 
 WALKS: Final = int(os.environ.get("TENURE_WALKS", "3"))
 STEPS: Final = 120
 HOUR_MS: Final = 3_600_000
 QUEUES: Final = ("q", "r")
+CONFLICTS: Final = (Conflict.REPLACE, Conflict.REPLACE, Conflict.RERUN, Conflict.EXISTING)
 WORKERS: Final = ("w1", "w2", "w3")
 CODE: Final = {
     "a": LimitRule("a", concurrency=2),
@@ -74,20 +76,22 @@ class Walk:
         act()
 
     def enqueue(self) -> None:
-        rules = tuple(CODE[name] for name in self.chance.sample(sorted(CODE), self.chance.choice([0, 1, 1, 2])))
-        rules = tuple(
-            LimitRule(rule.name, self.chance.choice([1, 1, 2]), rule.concurrency, rule.interval_us, rule.burst)
-            for rule in rules
-        )
         lane = self.chance.choice([None, None, "L1", "L2"])
         share = None if lane else self.chance.choice([None, "s1", "s2"])
-        queue = self.chance.choice(QUEUES)
+        queue, rules, key = self.chance.choice(QUEUES), self.rules(), self.chance.choice([None, "k1", "k2"])
         jobs = []
         for _ in range(self.chance.randint(1, 4)):
             self.number += 1
-            jobs.append(NewJob(queue, f"{queue}{self.number}", b"", shape=Shape(lane=lane, limits=rules, share=share)))
-        self.run(self.world.engine.enqueue(jobs))
-        self.open |= {job.id for job in jobs}
+            unique = None if key is None else UniqueRule(key, conflict=self.chance.choice(CONFLICTS))
+            shape = Shape(lane=lane, limits=rules, share=share, unique=unique)
+            jobs.append(NewJob(queue, f"{queue}{self.number}", b"", shape=shape))
+        self.open |= {answer.id for answer in self.run(self.world.engine.enqueue(jobs)) if answer.created}
+
+    def rules(self) -> tuple[LimitRule, ...]:
+        names = self.chance.sample(sorted(CODE), self.chance.choice([0, 1, 1, 2]))
+        if self.chance.random() < 0.2:
+            names = ["a", "b"]  # only for leases that end, places of two limits are kept free
+        return tuple(replace(CODE[name], cost=self.chance.choice([1, 1, 2])) for name in names)
 
     def claim(self) -> None:
         worker, queue = self.chance.choice(WORKERS), self.chance.choice(QUEUES)
@@ -179,7 +183,8 @@ class Walk:
         for queue in QUEUES:
             for state in (State.FAILED, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE):
                 for job in self.world.run(self.world.engine.page(queue, state, limit=1)).jobs:
-                    if self.run(self.world.engine.retry(queue, job.id)):
+                    edit = (b"", Shape(limits=self.rules())) if self.chance.random() < 0.5 else ()
+                    if self.run(self.world.engine.retry(queue, job.id, *edit)):
                         self.open.add(job.id)
 
     def purge(self) -> None:

@@ -124,8 +124,11 @@ def _named(found: Mapping[bytes, Key], start: bytes) -> dict[bytes, Any]:
 
 
 def shift_limits(server: RedisServer, shared: str, ms: int) -> None:
-    """Let `ms` pass for the limits of a namespace without waiting."""
+    """Let `ms` pass for the limits of a namespace and the lanes at their gates without waiting."""
     for name, key in keys(server).items():
+        if name.startswith(shared.removesuffix("}").encode()) and b":gate:" in name:
+            for lane, since in key.value.items():
+                server.command("ZADD", name, max(0, int(float(since)) - 1000 * ms), lane)
         if name.startswith(shared.removesuffix("}").encode()) and b"}:limit" in name and b":limit:" in name:
             used, rests = key.value.split()
             server.command("SET", name, f"{int(used) - 1000 * ms} {max(0, int(rests) - ms)}", "XX", "KEEPTTL")

@@ -12,17 +12,14 @@ local limited_now, limit_words, share = ARGV[7] == '1', ARGV[8] ~= '' and ARGV[8
 local outdated_map = outdated(tonumber(ARGV[6]))
 if outdated_map then return outdated_map end
 local state, detail, record = find(id)
-local function new_shape(record)
-  local shape = shape_of(record)
-  return limited_now and reshape(shape, limit_words, share) or shape
-end
-
--- The record with the new payload and shape. A malformed one becomes that of a raw payload.
-local function edit(record, shape)
-  if not edited then return record end
+-- The record with the new payload, limits and share. A malformed one becomes that of a raw payload.
+local function edit(record)
+  if not edited or not record then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
   words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmuk]=[^ ]+', '')
   if words ~= '' then return digits(clock()) .. '000000 *\n' .. payload end
+  local shape = shape_of(record)
+  if limited_now then shape = reshape(shape, limit_words, share) end
   return (string.match(line, '^(.-) [gklmnpu]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
@@ -56,12 +53,13 @@ end
 
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
   record = call('HGET', key('kept'), id)
-  local shape = new_shape(record)
+  local new = edit(record)
+  local shape = shape_of(new)
   local error = misplaced(shape)
   if error then return error end
   shapes.check(shape)
   if not record or not take_key(shape) then return remember(session, number, '0') end
-  call('HSET', key('jobs'), id, edit(record, shape))
+  call('HSET', key('jobs'), id, new)
   note_size(#record + #payload)
   note_limits(shape)
   lane_ends.unblock(id)
@@ -70,13 +68,14 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   call('HDEL', key('kept'), id)
   call('ZREM', key(state), id)
 elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
-  local found, shape = place_of(id, state, detail, record), new_shape(record)
+  local found, new = place_of(id, state, detail, record), edit(record)
+  local shape = shape_of(new)
   -- The key or the id of a job that has not ended is here.
   local error = shapes.word(shape, 'l') and misplaced(shape)
   if error then return error end
   shapes.check(shape)
   if edited then
-    call('HSET', key('jobs'), id, edit(record, shape))
+    call('HSET', key('jobs'), id, new)
     note_size(#payload)
     note_limits(shape)
   end

@@ -3,7 +3,7 @@
 
 -- A shape with other limits and another share; nil: none. A job in a lane has no share.
 local function reshape(shape, limit_words, share)
-  local others = string.gsub(string.gsub(' ' .. shape, ' m=%S+', ''), ' g=%S+', '')
+  local others = shape == '' and '' or string.gsub(string.gsub(' ' .. shape, ' m=%S+', ''), ' g=%S+', '')
   if limit_words then others = others .. ' m=' .. limit_words end
   if share and not shapes.word(shape, 'l') then others = others .. ' g=' .. share end
   return string.sub(others, 2)
