@@ -128,3 +128,18 @@ async def test_refused_outcomes_are_kept_when_redis_goes_away_meanwhile(error: R
         rig.engine.spoilt.clear()
         await rig.settled(5)
     assert not rig.engine.refused
+
+
+async def test_a_release_keeps_claims_back_until_redis_answers_and_not_while_it_is_refused():
+    engine: Any = FakeEngine()
+    seen: list[bool] = []
+    async with settling(engine, 1, "other") as (settler, (mine, _), _):
+        engine.spoilt = {"q"}
+        settler.put(mine, Released())
+        seen.append(settler.is_releasing)
+        await engine.until(lambda: len(engine.batches) > 1)
+        seen.append(settler.is_releasing)
+        engine.spoilt = set()
+        await settler.flushed()
+        seen.append(settler.is_releasing)
+    assert seen == [True, False, False]
