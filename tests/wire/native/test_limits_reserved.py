@@ -113,3 +113,19 @@ def test_when_it_cannot_start_any_more_its_places_are_for_others(world: World, e
     while len(floods.started) <= before + 4:
         floods.turn()
     assert "both" not in floods.started
+
+
+def test_other_data_in_the_queue_of_the_reservation_stops_nobody(world: World) -> None:
+    floods = Floods(world, "other")
+    put(world, "both", A, B)
+    while not world.command("HLEN", "{test}:reserved"):
+        floods.turn()
+    until, cost, queue, lane = world.command("HGET", "{test}:reserved", "a").decode().split(" ")
+    world.command("SET", "{test:foreign}:meta", "text")
+    for limit in ("a", "b"):
+        world.command("HSET", "{test}:reserved", limit, f"{until} {cost} {{test:foreign}} {lane}")
+    assert queue == "{test:q}"
+    before = len(floods.started)
+    while len(floods.started) <= before + 4:
+        floods.turn()
+    world.command("DEL", "{test:foreign}:meta")

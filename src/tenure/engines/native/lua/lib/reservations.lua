@@ -6,14 +6,15 @@ reservations = {}
 do
   local my = reservations
 
+  -- With pcall, as in all of this lib: another program's data, here or in the queue of the lane, must not stop a claim.
   local function is_valid(one, time)
     if one.lasts <= time or one.lasts > time + @RESERVED_MOST_MS@ then return false end
-    local seen = tonumber(redis.call('HGET', one.queue .. ':meta', 'seen') or 0)
-    return seen >= time - @RESERVED_SEEN_MS@ and redis.call('HEXISTS', one.queue .. ':settings', 'paused') == 0
-      and (redis.call('HEXISTS', one.queue .. ':gated', one.lane) == 1 or redis.call('HEXISTS', one.queue .. ':opened', one.lane) == 1)
+    local seen = tonumber(redis.pcall('HGET', one.queue .. ':meta', 'seen') or 0) or 0
+    return seen >= time - @RESERVED_SEEN_MS@ and redis.pcall('HEXISTS', one.queue .. ':settings', 'paused') == 0
+      and (redis.pcall('HEXISTS', one.queue .. ':gated', one.lane) == 1 or redis.pcall('HEXISTS', one.queue .. ':opened', one.lane) == 1)
   end
 
-  -- The reservation of a limit {lasts, cost, queue, lane}; nil: none. With pcall: another program's data must not stop a claim.
+  -- The reservation of a limit {lasts, cost, queue, lane}; nil: none.
   function my.of(name)
     local text = redis.pcall('HGET', shared_key('reserved'), name)
     local lasts, cost, queue, lane = string.match(type(text) == 'string' and text or '', '^(%d+) (%d+) (%S+) (%S+)$')
