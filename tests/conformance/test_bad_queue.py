@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tenure.core.errors import WrongState
+from tenure.core.job import NewJob, State
+from tests.support.keyspace import keys
 from tests.support.world import World
 
 pytestmark = [pytest.mark.garbage, pytest.mark.every_server]
@@ -40,3 +42,20 @@ def test_what_one_queue_gave_is_not_lost_because_another_is_bad(world: World) ->
     assert [refused.queue for refused in leased.refused] == ["bad"]
     with pytest.raises(WrongState):
         world.take(5, "w", ["bad"])
+
+
+def test_the_error_about_a_bad_queue_names_the_key(world: World) -> None:
+    world.put("a", queue="bad")
+    world.spoil("bad")
+    wrong = {repr(key.decode()) for key in keys(world.server) if world.command("TYPE", key) == b"string"}
+    calls = {
+        "counts": world.engine.queue("bad"),
+        "jobs": world.engine.page("bad", State.READY),
+        "a claim": world.engine.lease("w", ["bad"], 1),
+        "maintenance": world.engine.maintain(["bad"], []),
+        "an enqueue": world.engine.enqueue([NewJob("bad", "b", b"p")]),
+    }
+    for name, steps in calls.items():
+        with pytest.raises(WrongState) as caught:
+            world.run(steps)
+        assert any(f"The key {key} at " in str(caught.value) for key in wrong), (name, str(caught.value), wrong)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tenure.core import limits
 from tenure.core.backoff import RetryBudget
-from tenure.core.errors import InvalidArgument, NotConfigured, TenureError, Unreachable
+from tenure.core.errors import InvalidArgument, NotConfigured, ReplyError, TenureError, Unreachable, WrongState
 from tenure.core.steps import Command, Draw, Durable, Invoke, Reply, Steps, WaitLost, Work, finish
 from tenure.redis import replies
 from tenure.redis.availability import Availability
@@ -28,10 +28,13 @@ from tenure.redis.replies import Action
 from tenure.redis.sessions import Session, Sessions
 from tenure.redis.url import Target
 from tenure.redis.wire import (
+    KEY_FOUND,
     NO_SCRIPT,
     acknowledged,
     first_key,
+    naming_keys,
     needs_own_connection,
+    only_key,
     packed,
     packed_text,
     packed_wait,
@@ -129,7 +132,15 @@ class Retrying(Generic[L]):
                     call = steps.throw(error)
                 except TenureError as error:
                     session = held
-                    call = steps.throw(error)
+                    if not isinstance(error, WrongState):
+                        call = steps.throw(error)
+                        continue
+                    try:
+                        reply = await self._find_key(call, error)
+                    except WrongState as named:
+                        call = steps.throw(named)
+                    else:
+                        call = steps.send(reply)
                 else:
                     session = held
                     call = steps.send(reply)
@@ -140,6 +151,21 @@ class Retrying(Generic[L]):
             steps.close()
             if session is not None:
                 self._sessions.give(session)
+
+    async def _find_key(self, call: Command | Invoke | Work, error: WrongState) -> Reply:
+        """Run a script that met a key of the wrong type once more, by a copy that names the key: Redis does not.
+
+        Return the reply if the key is in order by now. Raises `WrongState`.
+        """
+        key = only_key(call)
+        if isinstance(call, Invoke):
+            try:
+                return await self._call(replace(call, script=naming_keys(call.script), lead=None))
+            except ReplyError as named:
+                key = str(named).removeprefix(KEY_FOUND).strip() if named.prefix == KEY_FOUND else ""
+            except TenureError:
+                key = ""
+        raise replies.wrong_type(str(self._target), key) if key else error
 
     async def _run_on_each(self, make: Callable[[], Steps[T]]) -> list[tuple[str, T | Unreachable]]:
         """Run an operation on each server that has keys: one, if it is no cluster."""

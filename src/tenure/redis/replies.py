@@ -111,6 +111,8 @@ _LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidRespo
 # These occur before the first byte of a call is sent.
 _NO_CONNECTION: Final = (ConnectionRefusedError, socket.gaierror, FileNotFoundError)
 _MAX_LINKS: Final = 5
+_WRONG_TYPE: Final = "WRONGTYPE Operation against a key holding the wrong kind of value."
+_OTHER_PROGRAM: Final = "Another program may use the same names: choose another namespace or database."
 _FOR_REPLICAS: Final = "It is a replica: use the URL of the master, or of the sentinels (redis+sentinel://...)."
 
 _PREFIX: Final = re.compile(r"-?([A-Z][A-Z0-9_]*)(?: |$)")
@@ -342,8 +344,7 @@ def error_of(error: Exception, where: str, key: str = "") -> TenureError:
             which = f" that begins with {key!r}" if key else ""
             look = f" To find the key, run {_listing(key)} and ask for the TYPE of each key." if key else ""
             return WrongState(
-                f"A key{which} at {where} holds data of the wrong type: {sentence} Another program may use the same "
-                f"names: choose another namespace or database.{look}"
+                f"A key{which} at {where} holds data of the wrong type: {sentence} {_OTHER_PROGRAM}{look}"
             )
         case Action.CLUSTER:
             return Redirected(prefix, message, where)
@@ -357,6 +358,11 @@ def error_of(error: Exception, where: str, key: str = "") -> TenureError:
             return refusal
         case _:
             return ReplyError(prefix, message)
+
+
+def wrong_type(where: str, key: str) -> WrongState:
+    """Return the error for a key of the wrong type that is known."""
+    return WrongState(f"The key {key!r} at {where} holds data of the wrong type: {_WRONG_TYPE} {_OTHER_PROGRAM}")
 
 
 def _listing(prefix: str) -> str:

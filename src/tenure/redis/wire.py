@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.steps import Command, Durable, Invoke, Reply, Script
+from tenure.core.steps import Command, Durable, Invoke, Reply, Script, Work
 from tenure.redis import replies
 from tenure.redis.link import pack
 
@@ -15,6 +16,16 @@ SLOW_BYTES_PER_S: Final = 1024 * 1024
 """The slowest network for which the timeout of a large call is extended."""
 
 _LARGE: Final = 256 * 1024
+KEY_FOUND: Final = "LHKEY"
+_NAMING_KEYS: Final = f"""
+local redis = setmetatable({{ call = function(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err) end
+  local first, second = select(2, ...)
+  error('{KEY_FOUND} ' .. (tonumber(first) and second or first)) -- a number of keys comes before these
+end }}, {{ __index = redis }})
+"""
 NO_SCRIPT: Final = Invoke(Script("", ""), (), ())
 """Stands for the script of a plain command."""
 
@@ -30,6 +41,18 @@ def packed(call: Command | Invoke) -> bytes:
 def packed_text(call: Invoke) -> bytes:
     """The call with the script's text, for a server that does not know the script."""
     return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
+
+
+@lru_cache(maxsize=128)
+def naming_keys(script: Script) -> Script:
+    """A copy of a script whose error names the key of the wrong type, as `KEY_FOUND` and the key."""
+    return Script(script.name, _NAMING_KEYS + script.text)
+
+
+def only_key(call: Command | Invoke | Work) -> str:
+    """The key of a plain command, if it has one and no other."""
+    words = call.args if isinstance(call, Command) else ()
+    return str(words[1]) if len(words) > 1 and (words[0] != "BLPOP" or len(words) == 3) else ""
 
 
 def wait_in(call: Command | Invoke) -> Command | None:
