@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import ssl
+import struct
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -280,3 +281,22 @@ def test_a_tls_server_that_answers_nothing_leaves_no_connection(tmp_path: Path) 
         connection = asyncio.run(give_up(url, pool.submit(serve, listener)))
     gc.collect()  # an open transport is an error of the test
     connection.close()
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+async def test_a_server_that_ends_the_tls_handshake_is_unreachable_at_once(is_reset: bool) -> None:
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        assert connection.recv(1 << 16), "the hello"
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", is_reset, 0))
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(serve, listener)
+        url = f"rediss://127.0.0.1:{listener.getsockname()[1]}"
+        driver = AsyncDriver(url, patience_ms=0, connect_timeout_ms=5_000)
+        with pytest.raises(Unreachable) as caught:
+            await driver.run(command("PING"))
+        assert "no reply in time" not in str(caught.value)
+        await driver.close()
+        serving.result()

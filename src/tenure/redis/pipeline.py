@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
@@ -41,12 +41,27 @@ class _Parser(WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
 
 
 class _Secure(aio.SSLConnection):
-    """Closes at once. TLS would wait up to 30 s for a server that does not answer, also while the client gives up."""
+    """Connects first, then begins TLS on the connection.
 
-    async def disconnect(self, *arguments: Any, **options: Any) -> None:
-        if self._writer is not None:
+    If a handshake ends just when it is cancelled, asyncio closes a connection that began with TLS together with the
+    server, up to 30 s later. It closes the connection below TLS at once.
+    """
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        arguments = dict(super()._connection_arguments())
+        self._context = arguments.pop("ssl")
+        return arguments
+
+    async def _connect(self) -> None:
+        await super()._connect()  # type: ignore[no-untyped-call]
+        assert self._writer is not None
+        try:
+            await self._writer.start_tls(self._context, server_hostname=self.host)
+        except BaseException:
+            # The client would wait for the end of a stream that has never begun.
             self._writer.transport.abort()
-        await super().disconnect(*arguments, **options)
+            self._reader = self._writer = None
+            raise
 
 
 class _Unix(aio.UnixDomainSocketConnection):
@@ -122,6 +137,7 @@ class AsyncLink(Link, asyncio.Protocol):
         # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
         options = options_of(target, None)
         connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
+        link: Self | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 await connection.connect()
@@ -131,6 +147,8 @@ class AsyncLink(Link, asyncio.Protocol):
                     link.data_received(early)
                 await link.begin(target, timeout_s)
         except BaseException as error:
+            if link is not None:
+                await link.close()
             await connection.disconnect(nowait=True)
             check_refusal(target, error)
             raise
