@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tenure.client.outgoing import Outgoing as Outgoing
     from tenure.client.queue import HeldJob as HeldJob
     from tenure.client.queue import Queue as Queue
+    from tenure.client.results import as_completed as as_completed
+    from tenure.client.results import gather_results as gather_results
+    from tenure.client.results import wait_all as wait_all
     from tenure.client.schedule import Schedule as Schedule
     from tenure.client.unique import Debounce as Debounce
     from tenure.client.unique import Throttle as Throttle
@@ -127,6 +130,7 @@ _HOMES = {
     "client.limit": "Limit",
     "client.outgoing": "Outgoing",
     "client.queue": "HeldJob Queue",
+    "client.results": "as_completed gather_results wait_all",
     "client.schedule": "Schedule",
     "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",

@@ -435,8 +435,8 @@ class FakeRunner:
         return self.run(steps)
 
     @contextlib.contextmanager
-    def subscribe(self, channel: str) -> Any:
-        self.log.append(channel)
+    def subscribe(self, *channels: str) -> Any:
+        self.log += channels
         try:
             yield self
         finally:

@@ -104,15 +104,17 @@ class Client:
         """Return how many replicas must have a job: the option, or else the app's setting."""
         return self.settings.durable if asked is None else asked
 
-    def blocks_loop(self, name: str, *, waits: bool = False) -> None:
+    def blocks_loop(self, name: str, *, waits: bool = False, better: str = "") -> None:
         """A blocking method is called on a running event loop: warn, or raise `SyncOnLoop`, by the setting.
 
-        `waits`: it may wait for long, so that a warning is not enough.
+        `waits`: it may wait for long, so that a warning is not enough. `better`: what to write in async code.
         """
         policy = self.settings.sync_on_loop
         if policy == "allow":
             return
-        text = f"{name}() blocks the running event loop and everything on it. Use `await ....a{name}(...)`."
+        text = (
+            f"{name}() blocks the running event loop and everything on it. Use `{better or f'await ....a{name}(...)'}`."
+        )
         if waits or policy == "error":
             raise SyncOnLoop(f"{text} Or allow it with Tenure(sync_on_loop='allow').")
         warnings.warn(text, SyncOnLoopWarning, stacklevel=3)

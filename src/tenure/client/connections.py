@@ -30,11 +30,11 @@ _NO_SERVER: Final = (
 
 class Runner(Protocol):
     """Runs steps for the client: `Connections`, or a test's own. `get` of a subscription returns the next message, or
-    None after a timeout in seconds."""
+    None after a timeout in seconds; `receive` of a blocking one also returns the message's channel."""
 
     def run(self, steps: Steps[T]) -> T: ...
     async def arun(self, steps: Steps[T]) -> T: ...
-    def subscribe(self, channel: str) -> AbstractContextManager[Any]: ...
+    def subscribe(self, *channels: str) -> AbstractContextManager[Any]: ...
     def asubscribe(self, channel: str) -> AbstractAsyncContextManager[Any]: ...
     def close(self) -> None: ...
     async def aclose(self) -> None: ...
@@ -66,8 +66,8 @@ class Connections:
         for one that is lost while others respond."""
         return self._driver().run_on_each(make)
 
-    def subscribe(self, channel: str) -> AbstractContextManager[Any]:
-        return self._driver().subscribe(channel)
+    def subscribe(self, *channels: str) -> AbstractContextManager[Any]:
+        return self._driver().subscribe(*channels)
 
     def asubscribe(self, channel: str) -> AbstractAsyncContextManager[Any]:
         return self._async_driver().subscribe(channel)

@@ -1,4 +1,4 @@
-"""A blocking subscription to one channel, on its own connection. Messages are hints: any of them may be lost.
+"""A blocking subscription to channels, on its own connection. Messages are hints: any of them may be lost.
 
 >>> with driver.subscribe("news") as messages:   # doctest: +SKIP
 ...     messages.get(timeout_s=1.0)
@@ -36,14 +36,14 @@ class Subscription:
     def __init__(
         self,
         connector: Connector,
-        channel: str | bytes,
+        channels: tuple[str | bytes, ...],
         patience_s: float,
         reply_timeout_s: float,
         draw_random: Callable[[], float],
         condition: Availability,
     ) -> None:
         self._connector = connector
-        self._channel = channel.encode() if isinstance(channel, str) else channel
+        self._channels = tuple(one.encode() if isinstance(one, str) else one for one in channels)
         self._patience = patience_s
         self._reply_timeout = reply_timeout_s
         self._random = draw_random
@@ -61,6 +61,11 @@ class Subscription:
 
     def get(self, timeout_s: float) -> bytes | None:
         """Wait for a message; None after `timeout_s`. Raises `Unreachable` if Redis stays away."""
+        received = self.receive(timeout_s)
+        return None if received is None else received[1]
+
+    def receive(self, timeout_s: float) -> tuple[bytes, bytes] | None:
+        """Wait for a message, and return its channel and the message; else like `get`."""
         until = time.monotonic() + timeout_s
         asked = False
         while True:
@@ -91,16 +96,17 @@ class Subscription:
                 raise
             else:
                 if isinstance(item, list) and len(item) == 3 and item[0] == b"message":
-                    return bytes(item[2])
+                    return bytes(item[1]), bytes(item[2])
 
     def _connect(self) -> None:
         patience = RetryBudget(self._patience, self._random)
         while True:
             try:
                 self._link = finish(self._connector.open(BlockingLink))
-                self._send("SUBSCRIBE", self._channel)
-                if self._read(self._reply_timeout) is None:
-                    raise TimeoutError("no answer to SUBSCRIBE")
+                self._send("SUBSCRIBE", *self._channels)
+                for _ in self._channels:
+                    if self._read(self._reply_timeout) is None:
+                        raise TimeoutError("no answer to SUBSCRIBE")
                 self._condition.back()
                 self._began = time.monotonic()
                 return

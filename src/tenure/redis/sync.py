@@ -63,8 +63,8 @@ class SyncDriver(Retrying[BlockingLink]):
             self._start_afresh()
         return finish(self._run_on_each(make))
 
-    def subscribe(self, channel: str | bytes) -> Subscription:
-        """Listen on a channel, on a connection of its own.
+    def subscribe(self, *channels: str | bytes) -> Subscription:
+        """Listen on one or more channels, on a connection of its own.
 
             with driver.subscribe("channel") as messages:
                 message = messages.get(timeout_s=5)   # bytes, or None
@@ -74,7 +74,7 @@ class SyncDriver(Retrying[BlockingLink]):
         if os.getpid() != self._pid:
             self._start_afresh()
         self._check_open()
-        own = (self._connector, channel, self._patience, self._reply_timeout, self._random, self._availability)
+        own = (self._connector, channels, self._patience, self._reply_timeout, self._random, self._availability)
         return Subscription(*own)
 
     def close(self) -> None:
