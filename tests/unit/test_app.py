@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,6 +46,19 @@ class TestRegistering:
         assert (spec.is_async, spec.result_ttl_ms, spec.backoff) == (True, 0, Backoff.fixed(1))
         assert spec.decode(b"[[1],{}]") == ((1,), {})
         assert spec.encode_result(3) == b"3"
+
+    def test_inspect_sees_the_function(self, app):
+        @app.task(name="async")
+        async def loads(a: int, *, b: int = 1) -> None: ...
+
+        @app.handler("raw")
+        async def handles(job) -> None: ...
+
+        assert inspect.iscoroutinefunction(loads)
+        assert inspect.iscoroutinefunction(loads.using(delay=1))
+        assert inspect.iscoroutinefunction(handles)
+        assert str(inspect.signature(loads)) == "(a: 'int', *, b: 'int' = 1) -> 'None'"
+        assert not inspect.iscoroutinefunction(app.task(double))
 
     def test_names_must_be_given_where_there_is_none(self, app):
         with pytest.raises(InvalidArgument, match="name="):

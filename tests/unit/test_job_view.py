@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tenure import JobView, State
 from tenure.cli.output.jobs import describe
 
@@ -18,3 +20,10 @@ def test_the_planned_time_of_its_tick() -> None:
     assert lines["scheduled_for"].endswith(" (1m ago)")
     assert lines["state"] == "failed"
     assert "scheduled_for" not in describe(JobView("x", "q", State.FAILED), 0)
+
+
+def test_its_times_are_also_datetimes_in_utc() -> None:
+    view = JobView("x", "q", State.COMPLETED, enqueued_ms=1_700_000_000_250, ended_ms=1_700_000_060_000)
+    assert view.enqueued_at == datetime(2023, 11, 14, 22, 13, 20, 250_000, UTC)
+    assert (view.ended_at, view.started_at) == (datetime(2023, 11, 14, 22, 14, 20, tzinfo=UTC), None)
+    assert (view.due_at, view.expires_at, view.scheduled_for) == (None, None, None)

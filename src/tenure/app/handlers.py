@@ -14,6 +14,7 @@ from tenure.app.policy import Policy
 from tenure.core import limits, names
 from tenure.core.conversion import Conversion
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.functions import resemble
 from tenure.core.signature import Results
 from tenure.core.task import BatchRule, TaskSpec
 
@@ -30,8 +31,8 @@ class RawHandler:
         self.policy = policy
         self.queue = policy.queue
         self.__name__ = getattr(function, "__name__", "handler")
-        self.__doc__ = function.__doc__
         self.__wrapped__ = function
+        resemble(self, function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)

@@ -21,6 +21,7 @@ from tenure.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from tenure.client.schedule import spec_of
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.functions import resemble
 from tenure.core.job import NewJob
 from tenure.core.schedule import ScheduleSpec
 from tenure.core.signature import Results, Signature
@@ -62,8 +63,8 @@ class Task(Generic[P, R, C]):
         self.__name__ = getattr(function, "__name__", name)
         self.__qualname__ = getattr(function, "__qualname__", name)
         self.__module__ = function.__module__
-        self.__doc__ = function.__doc__
         self.__wrapped__ = function
+        resemble(self, function)
         self._client = client
         self._policy = policy
         self._set(NONE_GIVEN)

@@ -1,8 +1,10 @@
-"""Inspects callables."""
+"""Inspects callables, and lets `inspect` see the function in one."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 
 def is_async(function: object) -> bool:
@@ -10,3 +12,9 @@ def is_async(function: object) -> bool:
     if inspect.iscoroutinefunction(function):
         return True
     return callable(function) and inspect.iscoroutinefunction(type(function).__call__)
+
+
+def resemble(target: object, function: Callable[..., Any]) -> None:
+    """Let `inspect` see a function in a callable object, as its `iscoroutinefunction` and `signature` do."""
+    for name in ("__doc__", "__code__", "__defaults__", "__kwdefaults__"):
+        setattr(target, name, getattr(function, name, None))

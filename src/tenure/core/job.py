@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from tenure.core.latency import Times
+from tenure.core.limits import SECOND
 from tenure.core.partitions import place_of
 from tenure.core.rates import LimitRule
 from tenure.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
@@ -224,6 +226,9 @@ class ErrorInfo:
 class JobView:
     """A job as the inspector shows it. Times are milliseconds since 1970 by Redis' clock, None if unknown.
 
+        view = app.inspect.job("images", job.id)
+        print(view.state, view.enqueued_at)             # the same time as `enqueued_ms`, as a `datetime` (UTC)
+
     `payload` and `result`: JSON, or the bytes of a raw payload; `JobHandle.result` decodes a result. `due_ms`: when a
     scheduled job becomes ready. `started_ms`: when its worker claimed it. `worker` and `token`: of the last claim.
     `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt. Payload, result and
@@ -261,6 +266,34 @@ class JobView:
     pages, and on wire formats that do not keep them."""
     scheduled_for_ms: int | None = None
     """The planned time of the schedule's tick that made the job; None if no schedule did."""
+
+    @property
+    def enqueued_at(self) -> datetime | None:
+        return _utc(self.enqueued_ms)
+
+    @property
+    def due_at(self) -> datetime | None:
+        return _utc(self.due_ms)
+
+    @property
+    def started_at(self) -> datetime | None:
+        return _utc(self.started_ms)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return _utc(self.ended_ms)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return _utc(self.expires_ms)
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        return _utc(self.scheduled_for_ms)
+
+
+def _utc(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / SECOND, UTC)
 
 
 @dataclass(frozen=True, slots=True)
