@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from tenure.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
+from tenure.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing, Trait
 from tenure.core.errors import TenureError, WrongState
 from tenure.core.job import (
     Enqueued,
@@ -53,6 +53,7 @@ class FakeEngine:
     )
     name: str = "fake"
     features: frozenset[Any] = frozenset()
+    traits: frozenset[Trait] = frozenset({Trait.RETRY_DELAY})
     ready: dict[str, deque[Lease]] = field(default_factory=lambda: defaultdict(deque))
     held: dict[LeaseRef, Lease] = field(default_factory=dict)
     settled: list[Settled] = field(default_factory=list)

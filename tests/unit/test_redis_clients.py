@@ -10,7 +10,7 @@ import redis.asyncio
 from redis.sentinel import Sentinel
 
 from tenure.core.errors import InvalidArgument
-from tenure.redis.clients import target_of
+from tenure.redis.clients import target_of, url_of
 from tenure.redis.url import Target
 
 
@@ -21,13 +21,18 @@ from tenure.redis.url import Target
         "redis://localhost:6379/0",
         "redis://ann:s%40crit@example.org:7000/3",
         "unix:///run/redis.sock?db=2",
+        "redis://[::1]:7000/3",
+        "redis://:pa%3Fss%26w%2B%25%23%2F@h/0",
+        "unix:///run/a%20b%3F.sock",
         "rediss://example.org/0",
         "rediss://example.org/0?ssl_ca_certs=ca.crt&ssl_check_hostname=false",
         "rediss://example.org/0?ssl_cert_reqs=none",
     ],
 )
 def test_a_client_has_the_target_of_its_url(kind: Any, url: str) -> None:
-    assert target_of(kind.from_url(url)) == Target.parse(url)
+    client = kind.from_url(url)
+    assert target_of(client) == Target.parse(url)
+    assert Target.parse(url_of(client)) == Target.parse(url)
 
 
 def test_a_client_without_a_url() -> None:

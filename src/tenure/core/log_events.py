@@ -22,7 +22,9 @@ class LogEvent(NamedTuple):
 OUTCOMES: Final[Mapping[str, LogEvent]] = {
     "started": LogEvent(INFO, "An attempt began.", "only with `--log-jobs`, as the next line"),
     "completed": LogEvent(INFO, "The job completed.", "`seconds`: how long its attempt took"),
-    "retried": LogEvent(INFO, "The attempt failed; the job runs again.", "`delay_ms`: the time until then"),
+    "retried": LogEvent(
+        INFO, "The attempt failed; the job runs again.", "`delay_ms`: the time until then, if it does not run at once"
+    ),
     "failed": LogEvent(ERROR, "The job failed for good.", "`see`: the command that shows more"),
     "broken": LogEvent(
         ERROR,

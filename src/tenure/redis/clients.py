@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ssl
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote, urlencode
 
 import redis as sync
 import redis.asyncio as aio
 
 from tenure.core.errors import InvalidArgument
-from tenure.redis.url import DEFAULT_PORT, Target, Tls
+from tenure.redis.url import DEFAULT_PORT, Target, Tls, shown
 
 Client: TypeAlias = "sync.Redis | aio.Redis"
 _UNIX: Final = (sync.UnixDomainSocketConnection, aio.UnixDomainSocketConnection)
 _TLS: Final = (sync.SSLConnection, aio.SSLConnection)
 _PLAIN: Final = (sync.Connection, aio.Connection)
+_FILES: Final = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
 _UNKNOWN: Final = ("credential_provider", "ssl_ca_data", "ssl_password")
 """Options of a client that a target cannot hold."""
 
@@ -42,6 +44,21 @@ def target_of(client: object) -> Target:
         password=options.get("password"),
         tls=_tls(options) if kind in _TLS else Tls(),
     )
+
+
+def url_of(client: object) -> str:
+    """Return the URL of a client's server, with its password. Raises `InvalidArgument` as `target_of` does."""
+    target = target_of(client)
+    tls, given = target.tls, {"db": str(target.db)}
+    if target.scheme == "rediss":
+        files = {name: getattr(tls, name.removeprefix("ssl_")) for name in _FILES}
+        given |= {name: path for name, path in files.items() if path is not None}
+        given |= {"ssl_cert_reqs": "required" if tls.verify else "none", "ssl_check_hostname": str(tls.check_hostname)}
+    secret = ""
+    if target.username or target.password:
+        secret = f"{quote(target.username or '', '')}:{quote(target.password or '', '')}@"
+    where = quote(target.path) if target.scheme == "unix" else shown((quote(target.host, ":"), target.port))
+    return f"{target.scheme}://{secret}{where}?{urlencode(given, quote_via=quote)}"
 
 
 def _tls(options: dict[str, Any]) -> Tls:

@@ -132,7 +132,7 @@ def ended(lease: Lease, outcome: Outcome, seconds: float | None = None, errors: 
             if LOGGER.isEnabledFor(logging.DEBUG):
                 _of(type(outcome).__name__.lower(), lease)
         case Retried(error, delay_ms):
-            _error("retried", lease, error, errors, {"delay_ms": delay_ms})
+            _error("retried", lease, error, errors, {"delay_ms": delay_ms or None})
             if errors == "traceback":
                 _traceback(error, _names_of(lease), logging.DEBUG)
         case Failed(error) | Broken(error):

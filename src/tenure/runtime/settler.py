@@ -8,7 +8,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from tenure.core import limits
+from tenure.core.engine import Trait
 from tenure.core.errors import RedisError, ReplyError, Unreachable, is_silent
 from tenure.core.job import Lease, LeaseRef
 from tenure.core.names import ErrorDetail
@@ -81,6 +84,8 @@ class Settler:
         errors: ErrorDetail = "traceback",
     ) -> None:
         self._engine = context.engine
+        self._has_delays = Trait.RETRY_DELAY in context.engine.traits
+        """Else the format runs a retry at once, and no log or event names a delay."""
         self._driver = context.driver
         self._env = context.env
         self._events = context.events
@@ -108,7 +113,9 @@ class Settler:
         """Settle leases with these outcomes, as `put` does."""
         is_timed = self._events is not None or logs_jobs()
         for item in ended:
-            held, _ = item
+            held, outcome = item
+            if type(outcome) is Retried and not self._has_delays:
+                item = held, structs.replace(outcome, delay_ms=0)
             lease = held.lease
             if not self._inflight.begin_settling(held):
                 record = lease.record

@@ -7,9 +7,12 @@ import json
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
+import redis
+import redis.asyncio
 
 from tenure.compat.queue_farm import AsyncManager, AsyncWorker, JobEnded, Logger, Manager, Worker
 from tenure.compat.queue_farm.emitter import EVENTS
@@ -21,6 +24,17 @@ from tests.support.waiting import until
 Seen = list[tuple[Any, ...]]
 WORK_S = 0.3
 """How long the handler of a slow job works."""
+
+
+class FailOnce:
+    """A handler whose first run fails."""
+
+    runs = 0
+
+    def __call__(self, queue: str, jobs: list[Any]) -> None:
+        self.runs += 1
+        if self.runs == 1:
+            raise ValueError("boom")
 
 
 def record(manager: Manager | AsyncManager) -> Seen:
@@ -254,6 +268,81 @@ def test_an_idle_worker_emits_that_no_queue_is_active(server: RedisServer) -> No
     worker.listen()
 
 
+async def test_a_worker_that_listens_emits_when_its_queues_have_become_empty(server: RedisServer) -> None:
+    """As the original, which emits `no-active-queues` only later. At the start there is nothing that became empty."""
+    seen: list[str] = []
+    worker = AsyncWorker(lambda queue, jobs: None, server.url, all_empty_sleep=0.01, no_active_queues_sleep=600)
+
+    @partial(worker.on, "no-active-queues")
+    async def push() -> None:
+        seen.append("no-active-queues")
+        await worker.push("a", 1)
+
+    @partial(worker.on, "all-empty")
+    async def push_again_or_stop() -> None:
+        seen.append("all-empty")
+        await (worker.push("a", 2) if seen.count("all-empty") == 1 else worker.stop())
+
+    await worker.listen()
+    assert [event for n, event in enumerate(seen) if event not in seen[:n]] == ["no-active-queues", "all-empty"]
+    await worker.close()
+
+
+def test_callbacks_are_removed_and_called_once(server: RedisServer) -> None:
+    manager = Manager(server.url)
+    seen: list[str] = []
+
+    def first(*args: Any) -> None:
+        seen.append("first")
+
+    def second(*args: Any) -> None:
+        seen.append("second")
+
+    assert manager.once("push", first) is first
+    manager.on("push", second)
+    manager.on("push", second)
+    manager.push("a", 1)
+    assert seen == ["first", "second", "second"]
+    manager.off("push", second)
+    manager.off("push", first)  # it has none
+    manager.push("a", 2)
+    assert seen[3:] == ["second"]
+    manager.once("delete", first)
+    manager.off("delete", first)
+    manager.delete("a", "none")
+    assert seen[4:] == []
+    with pytest.raises(InvalidArgument, match="no-such"):
+        manager.once("no-such", print)
+    manager.close()
+
+
+@pytest.mark.parametrize("kind", [redis.Redis, redis.asyncio.Redis])
+async def test_a_manager_takes_a_client_of_redis(private_server: RedisServer, kind: Any) -> None:
+    private_server.command("CONFIG", "SET", "requirepass", "s3 cr@t/")
+    path = private_server.url.removeprefix("unix://").partition("?")[0]
+    client = kind(unix_socket_path=path, password="s3 cr@t/", db=3)
+    manager = AsyncManager(client)
+    await manager.push("a", 1)
+    await manager.close()
+    own = redis.Redis(unix_socket_path=path, password="s3 cr@t/", db=3)
+    assert own.llen("queue-farm:queue:a") == 1
+    own.close()
+    with pytest.raises(InvalidArgument, match="client of the redis package"):
+        AsyncManager(object())  # type: ignore[arg-type]
+
+
+def test_a_retry_has_no_delay_in_the_log(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """The format has no place for one: a retry runs at once."""
+    caplog.set_level(logging.INFO, "tenure.worker")
+    worker = Worker(fail_once := FailOnce(), server.url)
+    worker.push("a", 1)
+    worker.drain()
+    lines = [one.getMessage() for one in caplog.records if one.getMessage().startswith("retried ")]
+    assert len(lines) == fail_once.runs - 1 == 1
+    assert "delay_ms" not in lines[0]
+    worker.close()
+
+
 def test_a_callback_that_raises_affects_no_job(server: RedisServer) -> None:
     worker = Worker(lambda queue, jobs: None, server.url)
 
@@ -270,11 +359,20 @@ def test_a_callback_that_raises_affects_no_job(server: RedisServer) -> None:
 
 def test_the_logger_writes_a_record_for_each_event(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     manager = Manager(server.url, id="me")
-    Logger(manager, logging.getLogger("farm"), default_meta={"app": 1}).on()
-    Logger(manager, logging.getLogger("more"), extended=True, except_events=["delete"]).on()
+    both = [
+        Logger(manager, logging.getLogger("farm"), default_meta={"app": 1}),
+        Logger(manager, logging.getLogger("more"), extended=True, except_events=["delete"]),
+    ]
+    for logger in both:
+        logger.on()
     caplog.set_level(logging.DEBUG)
     id = manager.push("a", {"n": 1})
     manager.delete("a", id)
+    both[0].on()  # it logs already
+    both[0].off()
+    both[1].off()
+    manager.delete("a", id)
+    both[1].off()
     records = [
         (one.name, one.levelname, one.getMessage(), one.__dict__["meta"])
         for one in caplog.records

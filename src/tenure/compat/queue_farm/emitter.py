@@ -46,23 +46,38 @@ class Emitter:
 
     def __init__(self, is_async: bool) -> None:
         self._is_async = is_async
-        self._callbacks: dict[str, list[Callable[..., Any]]] = {}
+        self._callbacks: dict[str, tuple[tuple[Callable[..., Any], bool], ...]] = {}
+        """By event, each with whether it is called once. Replaced as a whole: a thread may emit meanwhile."""
 
-    def on(self, event: str, callback: C) -> C:
+    def on(self, event: str, callback: C, once: bool = False) -> C:
         if event not in EVENTS:
             raise invalid("event", f"one of {', '.join(EVENTS)}", shown(event))
         if not self._is_async and event in OF_PRODUCERS and inspect.iscoroutinefunction(callback):
             raise InvalidArgument(
                 f"The callback of {event!r} must be a plain function. Use the async class for others."
             )
-        self._callbacks.setdefault(event, []).append(callback)
+        self._callbacks[event] = (*self._callbacks.get(event, ()), (callback, once))
         return callback
 
+    def off(self, event: str, callback: Callable[..., Any]) -> None:
+        """Remove the latest registration of this callback, if there is one."""
+        entries = list(reversed(self._callbacks.get(event, ())))
+        found = next((n for n, (one, _) in enumerate(entries) if one == callback), None)
+        if found is not None:
+            del entries[found]
+            self._callbacks[event] = tuple(reversed(entries))
+
     def has(self, *events: str) -> bool:
-        return any(event in self._callbacks for event in events)
+        return any(self._callbacks.get(event) for event in events)
+
+    def _take(self, event: str) -> list[Callable[..., Any]]:
+        entries = self._callbacks.get(event, ())
+        if any(is_once for _, is_once in entries):
+            self._callbacks[event] = tuple(entry for entry in entries if not entry[1])
+        return [callback for callback, _ in entries]
 
     def emit_blocking(self, event: str, *args: object) -> None:
-        for callback in self._callbacks.get(event, ()):
+        for callback in self._take(event):
             try:
                 callback(*args)
             except Exception as error:
@@ -70,7 +85,7 @@ class Emitter:
 
     async def emit(self, event: str, *args: object) -> None:
         """Call the callbacks one after another. Their errors are logged, and affect no job."""
-        for callback in self._callbacks.get(event, ()):
+        for callback in self._take(event):
             try:
                 answer = callback(*args)
                 if inspect.isawaitable(answer):

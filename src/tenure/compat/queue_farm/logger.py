@@ -62,14 +62,21 @@ class Logger:
         self._extended = extended
         self._except = frozenset(except_events)
         self._meta = {**(default_meta or {}), "namespace": manager.namespace, "id": manager.id}
+        self._callbacks: dict[str, Callable[..., None]] = {}
         if unknown := sorted(self._except - EVENTS.keys()):
             raise invalid("except_events", f"some of {', '.join(EVENTS)}", ", ".join(unknown))
 
     def on(self) -> None:
-        """Begin to log. Call it once, before the worker listens."""
+        """Begin to log."""
         for event in EVENTS:
-            if event not in self._except:
-                self._manager.on(event, self._callback(event))
+            if event not in self._except and event not in self._callbacks:
+                self._callbacks[event] = self._manager.on(event, self._callback(event))
+
+    def off(self) -> None:
+        """Log no more."""
+        for event, callback in self._callbacks.items():
+            self._manager.off(event, callback)
+        self._callbacks = {}
 
     def _callback(self, event: str) -> Callable[..., None]:
         names, (level, message) = EVENTS[event], RECORDS[event]

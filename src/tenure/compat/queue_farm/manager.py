@@ -23,6 +23,7 @@ from tenure.engines.queue_farm.keys import DEFAULT_QUEUE
 from tenure.engines.queue_farm.wire import FarmDropped, new_part
 from tenure.protocols.queue_farm import QUEUE_FARM
 from tenure.protocols.spec import Settings as SettingsOfEngines
+from tenure.redis.clients import Client, url_of
 from tenure.settings import Settings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -32,10 +33,11 @@ TIMEOUT_S: Final = 30.0
 
 class FarmEngine(QueueFarmEngine):
     """The engine. `dropped` is called for each job that a claim ended, `completed` for the jobs of each run that Redis
-    has recorded as completed."""
+    has recorded as completed, `claimed` for each claim that brought jobs."""
 
     dropped: Callable[[FarmDropped], None] | None = None
     completed: Callable[[list[JobRecord]], None] | None = None
+    claimed: Callable[[], None] | None = None
 
     _new_part = staticmethod(partial(new_part, as_original=True))
 
@@ -44,6 +46,8 @@ class FarmEngine(QueueFarmEngine):
         for job in leased.dropped:
             if self.dropped is not None and isinstance(job, FarmDropped):
                 self.dropped(job)
+        if leased.leases and self.claimed is not None:
+            self.claimed()
         return leased
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
@@ -74,7 +78,7 @@ class Base:
 
     def __init__(
         self,
-        redis: str | None = None,
+        redis: str | Client | None = None,
         *,
         namespace: str = QUEUE_FARM,
         delete_jobs: bool = True,
@@ -86,9 +90,10 @@ class Base:
         self.namespace = namespace
         self._engine = FarmEngine(namespace, QueueFarmConfig(delete_jobs=delete_jobs), self.id)
         farm = _Farm(self._engine)
-        settings = Settings.load(url=redis, protocol=farm.text)
+        url = redis if redis is None or isinstance(redis, str) else url_of(redis)
+        settings = Settings.load(url=url, protocol=farm.text)
         self._connections = Connections(settings)
-        self._app = Tenure(redis, protocol=farm, runner=self._connections)
+        self._app = Tenure(url, protocol=farm, runner=self._connections)
         self._queue = self._app.queue(DEFAULT_QUEUE)
         self._options = _checked({"timeout": timeout, "max_attempts": max_attempts})
         self._emitter = Emitter(self._is_async)
@@ -101,6 +106,14 @@ class Base:
         Raises `InvalidArgument` for an unknown event.
         """
         return self._emitter.on(event, callback)
+
+    def once(self, event: str, callback: C) -> C:
+        """Call a function at the next event of this name only. Returns the function. Raises `InvalidArgument`."""
+        return self._emitter.on(event, callback, once=True)
+
+    def off(self, event: str, callback: Callable[..., Any]) -> None:
+        """Call this function no more: its latest registration is removed. Nothing happens if it has none."""
+        self._emitter.off(event, callback)
 
     def _job(self, queue: str, job: object, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         chosen = self._options | _checked(options)
@@ -117,7 +130,8 @@ class Manager(Base):
         manager = Manager("redis://localhost", max_attempts=5)
         id = manager.push("user:42", {"send": "welcome"})
 
-    `redis`: a URL; by default that of the settings. `timeout` (in seconds) and `max_attempts` apply to jobs that are
+    `redis`: a URL, or a client of the redis package, whose server is used on connections of the manager's own; by
+    default the URL of the settings. `timeout` (in seconds) and `max_attempts` apply to jobs that are
     pushed without their own. `delete_jobs`: as the original's `deleteJobs`. `id`: the name that jobs carry as their
     `managerId`; host and four digits by default. Raises `InvalidArgument`.
     """

@@ -7,6 +7,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 from tenure.app.run import WorkerOptions, run_worker
@@ -27,6 +28,7 @@ from tenure.core.errors import InvalidArgument
 from tenure.core.job import JobRecord
 from tenure.engines.queue_farm.keys import DEFAULT_QUEUE
 from tenure.engines.queue_farm.wire import DELETED, SPOILED, FarmDropped
+from tenure.redis.clients import Client
 from tenure.runtime.handlers.routes import MALFORMED
 from tenure.runtime.jobs.job import Job
 from tenure.runtime.shutdown import ExitStatus
@@ -54,7 +56,7 @@ class _Runs(Base):
     def __init__(
         self,
         handler: Handler,
-        redis: str | None = None,
+        redis: str | Client | None = None,
         *,
         concurrent: int = 1,
         batch_size: int = 1,
@@ -79,6 +81,9 @@ class _Runs(Base):
         self._app.on(events.Failed, events.Broken)(self._job_ended)
         self._engine.dropped = self._job_dropped
         self._engine.completed = self._run_completed
+        self._claimed = asyncio.Event()
+        """Set by claims that brought jobs, since the queues were empty last."""
+        self._engine.claimed = self._claimed.set
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker: RuntimeWorker | None = None
         self._is_stopping = False
@@ -162,6 +167,7 @@ class _Runs(Base):
         if self._loop is not None:
             raise InvalidArgument("This worker listens already. Create another one to run more batches.")
         self._loop, self._is_stopping = asyncio.get_running_loop(), False
+        self._claimed.clear()
         watching: asyncio.Task[None] | None = None
         if until_empty or self._emitter.has(ALL_EMPTY, NO_ACTIVE_QUEUES):
             watching = asyncio.create_task(self._watch(until_empty))
@@ -188,7 +194,8 @@ class _Runs(Base):
             self._worker.drain()
 
     async def _watch(self, until_empty: bool) -> None:
-        """Emit `all-empty` and `no-active-queues`; with `until_empty`, stop when no queue has jobs."""
+        """Emit `all-empty` when the queues have become empty, and `no-active-queues` while they stay so; with
+        `until_empty`, stop when no queue has jobs."""
         emit_at = 0.0
         try:
             while True:
@@ -196,10 +203,14 @@ class _Runs(Base):
                 is_idle = self._worker is not None and not self._worker.active
                 pause_ms = self._all_empty_ms
                 if not activity.lanes and is_idle:
-                    await self._emitter.emit(ALL_EMPTY if until_empty else NO_ACTIVE_QUEUES)
+                    is_new = until_empty or self._claimed.is_set()
+                    self._claimed.clear()
+                    await self._emitter.emit(ALL_EMPTY if is_new else NO_ACTIVE_QUEUES)
                     if until_empty:
                         break
-                    pause_ms = self._no_active_ms
+                    if not is_new:
+                        await self._claims_within(self._no_active_ms)
+                        continue
                 elif activity.lanes and not activity.ready and is_idle and time.monotonic() >= emit_at:
                     emit_at = time.monotonic() + self._all_empty_ms / limits.SECOND
                     await self._emitter.emit(ALL_EMPTY)
@@ -208,6 +219,12 @@ class _Runs(Base):
             if until_empty:
                 self._is_stopping = True
                 self._end()
+
+    async def _claims_within(self, ms: int) -> None:
+        """Wait until the worker claims a job, at most `ms`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ms / limits.SECOND):
+                await self._claimed.wait()
 
 
 class Worker(_Runs, Manager):
