@@ -1,9 +1,10 @@
 """Every code block of every page runs, in the order of the page.
 
 `python`: blocks that follow each other are one script. `sh`: run by bash, in the same folder; `make X` is only asked
-whether it would run, `pip install X` whether such a package and extra is declared. `<!-- file: NAME -->` on the line
-before a block writes it to that file instead. `text` is output, and `yaml` and `dockerfile` are for other programs.
-`sql`, `lua` and others are refused. A page with `<!-- needs: fastapi -->` runs where these packages are installed.
+whether it would run, `pip install X` whether such a package and extra is declared. A line "`shop.py`:" and an empty
+line before a block write it to that file instead; readers see the name too. `text` is output, and `yaml` and
+`dockerfile` are for other programs. `sql`, `lua` and others are refused. A page with `<!-- needs: fastapi -->`, and a
+block below `<!-- with: celery -->`, run where these packages are installed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,9 @@ from tests.support.launcher import Launcher
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(
-    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- with: (?P<package>\w+) -->\n\n)?(?:^`(?P<file>[\w/.-]+)`:\n\n)?"
+    r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -38,18 +42,24 @@ class Block:
     kind: str
     text: str
     file: str | None
+    package: str | None = None
+    """The block is code for this package, and a script of its own."""
 
 
 def blocks_of(page: Path) -> list[Block]:
-    found = [Block(m["kind"], m["text"], m["file"]) for m in FENCE.finditer(page.read_text())]
+    found = [Block(m["kind"], m["text"], m["file"], m["package"]) for m in FENCE.finditer(page.read_text())]
     merged: list[Block] = []
     for block in found:
         before = merged[-1] if merged else None
-        if before and block.kind == before.kind == "python" and not block.file and not before.file:
+        if before and block.kind == before.kind == "python" and not any(map(alone, (before, block))):
             merged[-1] = Block("python", f"{before.text}\n{block.text}", None)
         else:
             merged.append(block)
     return merged
+
+
+def alone(block: Block) -> bool:
+    return bool(block.file or block.package)
 
 
 def packages_of(page: Path) -> list[str]:
@@ -106,6 +116,8 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
         "PYTEST_ADDOPTS": "-o asyncio_default_fixture_loop_scope=function",  # without it pytest-asyncio warns
     }
     for number, block in enumerate(blocks_of(page)):
+        if block.package and find_spec(block.package) is None:
+            continue
         if block.file:
             write(tmp_path / block.file, block.text)
         elif block.kind == "python":
@@ -139,13 +151,18 @@ def test_type_checkers_are_content_with_what_is_shown(tmp_path: Path) -> None:
         if packages_of(page):
             continue  # these packages may have no types
         package = f"page_{page.stem.replace('-', '_')}"
-        scripts = [block for block in blocks_of(page) if block.kind == "python"]
+        scripts = [block for block in blocks_of(page) if block.kind == "python" and not block.package]
         modules = {block.file.removesuffix(".py").partition("/")[0] for block in scripts if block.file}
         for number, block in enumerate(scripts):
             path = tmp_path / package / (block.file or f"block{number}.py")
             write(path, in_a_package(block.text, package, modules))
     command = [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", "--cache-dir=cache", "."]
     run(command, tmp_path, dict(os.environ), timeout=500)
+
+
+def test_the_name_of_a_file_is_visible_above_its_block() -> None:
+    for page in PAGES:
+        assert "<!-- file:" not in page.read_text(), f"{page.name}: write a line `NAME`: above the block, not a comment"
 
 
 def test_every_relative_link_leads_somewhere() -> None:
