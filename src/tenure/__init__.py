@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tenure import events as events
     from tenure.app.app import Tenure as Tenure
     from tenure.app.policy import TaskDefaults as TaskDefaults
+    from tenure.app.router import Router as Router
     from tenure.app.tasks import Task as Task
     from tenure.client.call import TaskCall as TaskCall
     from tenure.client.handle import JobHandle as JobHandle
@@ -123,6 +124,7 @@ _ERRORS = (
 _HOMES = {
     "app.app": "Tenure",
     "app.policy": "TaskDefaults",
+    "app.router": "Router",
     "app.tasks": "Task",
     "client.call": "TaskCall",
     "client.handle": "JobHandle",

@@ -49,7 +49,8 @@ def _about(name: str, value: Any) -> Iterator[str]:
         yield from (f"    {name}.{member.name} = {member.value!r}" for member in value)
         return
     yield f"class {name}({bases}){'' if name in NOT_CALLED else _signature(value)}"
-    for attribute in sorted(vars(value)):
+    parts = (one for one in value.__mro__ if one is value or one.__module__.startswith("tenure.app."))
+    for attribute in sorted({attribute for part in parts for attribute in vars(part)}):
         member = inspect.getattr_static(value, attribute)
         if attribute.startswith("_") and attribute not in ("__call__", "__bool__"):
             continue

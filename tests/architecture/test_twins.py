@@ -31,6 +31,7 @@ NO_TRAFFIC = {
         "enqueue_middleware",
         "handler",
         "handlers",
+        "include",
         "layers",
         "listeners",
         "middleware",

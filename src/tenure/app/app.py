@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from tenure.app.earlier import Accepts, accepted_names, check_free
-from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines, refuse_job
+from tenure.app.definitions import DEFAULT_QUEUE, DefinesTasks, Definition
+from tenure.app.earlier import check_free
+from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines
 from tenure.app.hooks import LifespanFunction, WithHooks
 from tenure.app.policy import (
-    OF_RUN,
-    OF_TASK,
     Defaults,
     Policy,
     RunOptions,
     TaskDefaults,
-    TaskOptions,
     rules_of,
 )
-from tenure.app.tasks import Task, TaskDecorator, default_name, scheduled_by
+from tenure.app.router import Router
+from tenure.app.tasks import Task, scheduled_by
 from tenure.app.ticks import PassedTime
 from tenure.client.client import Client
 from tenure.client.connections import Connections, Runner
@@ -30,14 +29,13 @@ from tenure.client.inspect import Inspect
 from tenure.client.large import checked_store
 from tenure.client.limit import LimitsOption, checked_limits
 from tenure.client.limits import Limits
-from tenure.client.options import NO_TIMEOUT_MS, NONE_GIVEN, OF_SHAPE
+from tenure.client.options import NO_TIMEOUT_MS
 from tenure.client.queue import Queue
-from tenure.client.schedule import Schedule, schedules_of
 from tenure.client.schedules import Schedules
 from tenure.core import limits, names
 from tenure.core.conversion import Codec, Conversion
 from tenure.core.engine import Feature, FullEngine
-from tenure.core.errors import InvalidArgument
+from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.place import Place, RunsIn
 from tenure.core.schedule import ScheduleSpec
@@ -57,10 +55,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-DEFAULT_QUEUE = "default"
 
-
-class Tenure(WithHooks):
+class Tenure(DefinesTasks, WithHooks):
     """A work queue on Redis. It connects at the first call that needs Redis.
 
         app = Tenure()                                    # TENURE_URL, then REDIS_URL, then localhost
@@ -174,81 +170,40 @@ class Tenure(WithHooks):
         found, declared = (*tasks, *(handler.spec for handler in self._handlers.values())), self.limits.declared()
         return tuple(replace(spec, limits=declared) for spec in found) if declared else found
 
-    @overload
-    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
-    @overload
-    def task(
-        self,
-        function: None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        accepts: Accepts | None = None,
-        run_in: RunsIn | None = None,
-        max_memory: int | None = None,
-        **options: Unpack[TaskOptions],
-    ) -> TaskDecorator: ...
-    def task(
-        self,
-        function: Any = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        accepts: Accepts | None = None,
-        run_in: RunsIn | None = None,
-        max_memory: int | None = None,
-        **options: Unpack[TaskOptions],
-    ) -> Any:
-        """Register a function or an async function as a task.
+    def include(self, router: Router, *, prefix: str = "", queue: str | None = None) -> None:
+        """Add the tasks of a router: see `Router`. Those that the router defines later are added at once.
 
-            @app.task(queue="images", timeout=30, retries=5, backoff=Backoff(base=5))
-            async def thumbnail(path: str, size: int = 128) -> str: ...
+            app.include(billing.router, prefix="billing.", queue="billing")
 
-            @app.task(queue="reports", schedule=Cron("0 9 * * mon-fri", tz="Europe/Berlin"))
-            def report() -> None: ...
-
-        `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `accepts`: its
-        earlier names, whose jobs it runs as well, with a function for each earlier signature. `timeout`: seconds for
-        one attempt, None for no limit; by default an hour, and no limit for a persistent task. `retries`: how many
-        attempts after the first (3). `backoff`: the delay between attempts, a `Backoff` or a function of the number of
-        failures and the error that returns seconds. `retry_on` and `fail_on`: which errors are retried, and which are
-        not, which takes precedence; classes, or a function that returns True or False. `result_ttl`: how many seconds
-        the record of a completed job is kept (3,600), 0 for no record. `on_failure`: a function that is called with the
-        `Job` and an `ErrorInfo` after a job ended in `failed` or `broken`. Options left out fall back to
-        `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`, `unique`, `persistent`,
-        `limits`, `share`: see `Task.using`. `run_in`: "process" (a timeout can kill it), "thread", or "loop" (async
-        functions). `max_memory`: how many more megabytes a job process may use. `schedule`: when it runs by itself, a
-        `Cron`, an `Every`, a `Schedule`, or a list. Raises `InvalidArgument`, also for annotations unfit for JSON.
+        `prefix`: the beginning of the names of its tasks; names in `accepts` stay as they are. `queue`: of its tasks
+        that name none. Raises `InvalidArgument`, also if the router is included already, and `UnsupportedFeature`.
         """
-        own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
-        shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
-        defaults = NONE_GIVEN.using(OF_SHAPE, **shape).check()
-        policy = Policy(
-            self._queue_name(queue),
-            own,
-            self._defaults,
-            defaults,
-            Place.of(run_in, max_memory),
-            earlier=accepted_names(accepts),
-            schedules=self._schedules_of(options.get("schedule")),
-        )
-        given = None if name is None else names.task_name(name)
+        if not isinstance(router, Router):
+            raise invalid("router", "a Router", type(router).__name__)
+        if not isinstance(prefix, str):
+            raise invalid("prefix", "a str", type(prefix).__name__)
+        usual = DEFAULT_QUEUE if queue is None else self._queue_name(queue)
+        router._join(lambda task, definition: self._bind(task, definition, prefix, usual))
 
-        def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
-            checked_function(function, "@app.task")
-            refuse_job(function)
-            policy.place.check(function, "@app.task")
-            chosen = given or default_name(function)
-            others = {name: one for name, one in self._tasks.items() if not redefines(one.__wrapped__, function)}
-            check_free(chosen, policy.earlier, {name: one.accepts for name, one in others.items()})
-            self._tasks[chosen] = Task(self._client, chosen, function, policy)
-            return self._tasks[chosen]
+    def _check(self, definition: Definition) -> None:
+        if definition.queue is not None:
+            self._queue_name(definition.queue)
+        if definition.schedules:
+            self._client.require(Feature.SCHEDULES)
 
-        return register if function is None else register(function)
+    def _add(self, task: Task[Any, Any, Any], definition: Definition) -> None:
+        self._bind(task, definition)
+
+    def _bind(
+        self, task: Task[Any, Any, Any], definition: Definition, prefix: str = "", queue: str = DEFAULT_QUEUE
+    ) -> None:
+        """Make a task that was defined one of this app."""
+        self._check(definition)
+        name = names.task_name(prefix + task.name)
+        others = {key: one for key, one in self._tasks.items() if not redefines(one.__wrapped__, task.__wrapped__)}
+        check_free(name, definition.earlier, {key: one.accepts for key, one in others.items()})
+        task._bind(self._client, name, definition.policy(queue, self._defaults))
+        self._tasks[name] = task
 
     def handler(
         self,
@@ -386,12 +341,6 @@ class Tenure(WithHooks):
         """Return the definitions of all schedules in code on these queues. Raises `InvalidArgument` for a name that
         two of them have."""
         return tuple(spec for spec in scheduled_by(self._tasks.values(), source) if spec.queue in queues)
-
-    def _schedules_of(self, value: object) -> tuple[Schedule, ...]:
-        found = schedules_of(value)
-        if found:
-            self._client.require(Feature.SCHEDULES)
-        return found
 
     def _queue_name(self, queue: object) -> str:
         """Check a queue's name, also for the keys of the protocol in use."""

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -48,6 +49,22 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
 
+class NoClient:
+    """Stands for the client of a task that no app has: any use of it raises `InvalidArgument`."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+
+    def require_limits(self, options: Options) -> None:
+        """The app checks it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise InvalidArgument(
+            f"Task {self._task} is of a router that no app has included. Call app.include(router) where the app is "
+            "made, and import that module before this call."
+        )
+
+
 class Task(Generic[P, R, C]):
     """A registered function, made by `@app.task`. Calling it calls the function.
 
@@ -58,16 +75,24 @@ class Task(Generic[P, R, C]):
     The enqueue checks the arguments against the function's signature and type hints.
     """
 
-    def __init__(self, client: Client, name: str, function: Callable[..., Any], policy: Policy) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], policy: Policy) -> None:
         self.name = name
         self.__name__ = getattr(function, "__name__", name)
         self.__qualname__ = getattr(function, "__qualname__", name)
         self.__module__ = function.__module__
         self.__wrapped__ = function
         resemble(self, function)
-        self._client = client
+        self._client = cast("Client", NoClient(name))
         self._policy = policy
+        self._copies: WeakSet[Task[P, R, C]] | None = WeakSet()
+        """Copies by `using` before the task had an app."""
         self._set(NONE_GIVEN)
+
+    def _bind(self, client: Client, name: str, policy: Policy) -> None:
+        """Make this a task of an app, and its copies by `using`, too."""
+        for task in (*(self._copies or ()), self):
+            task.name, task._client, task._policy, task._copies = name, client, policy, None
+            task._set(task._options)
         for rule in (rule for one in self.limits for rule in one.unfilled):
             client.engine.note_limit(rule.template, self.queue)
         try:
@@ -162,6 +187,8 @@ class Task(Generic[P, R, C]):
         task: Task[P, R, C] = object.__new__(Task)
         task.__dict__.update(self.__dict__)
         task._set(self._options.using(OF_USING, **options))
+        if self._copies is not None:
+            self._copies.add(task)
         return task
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskCall[R]:

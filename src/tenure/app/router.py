@@ -1,0 +1,51 @@
+"""Routers: tasks that are defined without the app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tenure.app.definitions import DefinesTasks, Definition
+from tenure.app.tasks import Task
+from tenure.core.errors import InvalidArgument
+
+Bind: TypeAlias = Callable[[Task[Any, Any, Any], Definition], None]
+
+
+class Router(DefinesTasks):
+    """Tasks that are defined without the app, so that their modules need not import it.
+
+        router = Router()                                   # billing.py
+
+        @router.task(retries=5)
+        def charge(order: str) -> str: ...
+
+        app = Tenure()                                      # app.py
+        app.include(billing.router, queue="billing")
+
+    The tasks are those of `Tenure.task`, and can be called at once. They can be enqueued after `Tenure.include`; before
+    that, a call that needs the app raises `InvalidArgument`. One app includes a router, once.
+    """
+
+    def __init__(self) -> None:
+        self._defined: list[tuple[Task[Any, Any, Any], Definition]] = []
+        self._bind: Bind | None = None
+
+    def __repr__(self) -> str:
+        return f"<Router of {len(self._defined)} tasks>"
+
+    def _join(self, bind: Bind) -> None:
+        """Pass each task to `bind`, also those that are defined later. `Tenure.include` calls this."""
+        if self._bind is not None:
+            raise InvalidArgument(
+                "router must be included once, got a router that an app has already. Make one for each app, in a "
+                "function that defines its tasks."
+            )
+        self._bind = bind
+        for task, definition in self._defined:
+            bind(task, definition)
+
+    def _add(self, task: Task[Any, Any, Any], definition: Definition) -> None:
+        self._defined.append((task, definition))
+        if self._bind is not None:
+            self._bind(task, definition)
