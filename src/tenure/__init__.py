@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from tenure.core.signals import JobCancelled as JobCancelled
     from tenure.core.signals import RateLimited as RateLimited
     from tenure.core.signals import Retry as Retry
+    from tenure.core.signals import Snooze as Snooze
     from tenure.core.stores import PayloadStore as PayloadStore
     from tenure.core.when import Cron as Cron
     from tenure.core.when import Every as Every
@@ -146,7 +147,7 @@ _HOMES = {
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
-    "core.signals": "Fail JobCancelled RateLimited Retry",
+    "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
     "protocols.hworker": "Hworker",

@@ -22,6 +22,7 @@ from tenure import (
     JobFailed,
     Limit,
     Retry,
+    Snooze,
     State,
     Tenure,
     Throttle,
@@ -140,6 +141,37 @@ def test_a_handler_may_extend_its_time(app):
     assert job.result(timeout=0) == "in time"
     with pytest.raises(JobFailed, match="Timeout"):
         app.testing().immediate(app.task(name="slow", timeout=60)(_sleeps).using(timeout=0.05).call())
+
+
+def test_a_snooze_waits_for_its_time_and_counts_no_attempt(app):
+    attempts: list[int] = []
+
+    @app.task(name="polls", retries=0)
+    def polls() -> str:
+        job = current_job()
+        assert job
+        attempts.append(job.attempt)
+        if len(attempts) < 4:
+            raise Snooze(60, "not ready")
+        return "ready"
+
+    job, testing = polls.enqueue(), app.testing()
+    for _ in range(3):
+        assert testing.drain() == Drained(retried=1)
+        assert job.state() is State.SCHEDULED
+        testing.advance(seconds=60)
+    assert testing.drain() == Drained(completed=1)
+    assert (job.result(timeout=0), attempts) == ("ready", [1, 1, 1, 1])
+
+
+def test_a_snooze_on_a_wire_format_that_cannot_hold_it_ends_the_job_with_the_reason(redis_url):
+    with Tenure(redis_url, protocol=Hworker("printer")) as app:
+        job = app.task(name="polls")(lambda: Snooze(60)).enqueue()
+        assert app.testing().drain(raises=False) == Drained(failed=1)
+        view = job.refresh()
+        assert view
+        assert view.error
+        assert (view.error.type, "a wait that counts no attempt" in view.error.message) == ("UnsupportedFeature", True)
 
 
 async def _sleeps() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff
-from tenure.core.errors import PayloadInvalid
+from tenure.core.errors import InvalidArgument, PayloadInvalid
 from tenure.core.job import JobRecord, Lease
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from tenure.core.shape import Shape
-from tenure.core.signals import Fail, JobCancelled, Retry
+from tenure.core.signals import Fail, JobCancelled, Retry, Snooze
 from tenure.core.signature import Results
 from tenure.core.task import TaskSpec
 from tenure.runtime.errors import MAX_TRACEBACK_BYTES
@@ -244,3 +245,31 @@ def test_a_ring_of_causes_ends():
     one, two = ValueError("1"), ValueError("2")
     one.__cause__, two.__cause__ = two, one
     assert outcomes.describe(one).message == "1"
+
+
+class TestSnooze:
+    def test_it_waits_and_does_not_count(self):
+        outcome = outcomes.outcome_of_error(held(failures=9), Snooze(timedelta(days=3), "not ready"), half)
+        assert isinstance(outcome, Retried)
+        assert (outcome.delay_ms, outcome.deferred, outcome.limit) == (3 * 86_400_000, True, None)
+        assert (outcome.error.type, outcome.error.message) == ("Snooze", "not ready")
+        assert outcomes.outcome_of_return(held(), Snooze(0), half) == outcomes.outcome_of_error(held(), Snooze(0), half)
+
+    @pytest.mark.parametrize(("arguments", "message"), [((-1,), "seconds"), (("30",), "seconds"), ((1, 2), "reason")])
+    def test_what_makes_no_sense_is_refused(self, arguments: Any, message: str):
+        with pytest.raises(InvalidArgument, match=f"Snooze: {message}"):
+            Snooze(*arguments)
+
+    def test_an_attribute_that_was_spoilt_does_no_harm(self):
+        error: Any = Snooze(1)
+        error.seconds = "soon"
+        outcome = outcomes.outcome_of_error(held(), error, half)
+        assert isinstance(outcome, Retried)
+        assert outcome.delay_ms == 1_000
+
+    def test_a_protocol_that_cannot_hold_it_ends_the_job_with_the_reason(self):
+        spec = replace(SPEC, protocol_without_snooze="hworker")
+        outcome = outcomes.outcome_of_error(held(spec), Snooze(1), half)
+        assert isinstance(outcome, Failed)
+        assert outcome.error.type == "UnsupportedFeature"
+        assert "'hworker' does not support a wait that counts no attempt" in outcome.error.message

@@ -166,9 +166,11 @@ class Tenure(DefinesTasks, WithHooks):
 
     def specs(self) -> tuple[TaskSpec, ...]:
         """Return all tasks and handlers. Raises `InvalidArgument` for annotations that cannot be resolved."""
-        tasks = (spec for task in self._tasks.values() for spec in task.specs)
-        found, declared = (*tasks, *(handler.spec for handler in self._handlers.values())), self.limits.declared()
-        return tuple(replace(spec, limits=declared) for spec in found) if declared else found
+        found = [spec for task in self._tasks.values() for spec in task.specs]
+        found += [handler.spec for handler in self._handlers.values()]
+        lacking = "" if Feature.SNOOZE in self.engine.features else self.engine.name
+        declared = self.limits.declared()
+        return tuple(replace(spec, limits=declared, protocol_without_snooze=lacking) for spec in found)
 
     def include(self, router: Router, *, prefix: str = "", queue: str | None = None) -> None:
         """Add the tasks of a router: see `Router`. Those that the router defines later are added at once.

@@ -16,7 +16,7 @@ from tenure.core import limits
 from tenure.core.errors import InvalidArgument, JobFailed, invalid
 from tenure.core.job import ErrorInfo, JobRecord, Lease
 from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried, Unroutable
-from tenure.core.signals import JobCancelled, RateLimited, Retry
+from tenure.core.signals import JobCancelled, RateLimited, Retry, Snooze
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Drain:
         for error in errors:
             if not isinstance(error, (Exception, SystemExit)):  # Ctrl-C, or pytest.fail
                 raise error
-            if self._raises and not isinstance(error, (Retry, RateLimited, JobCancelled)):
+            if self._raises and not isinstance(error, (Retry, Snooze, RateLimited, JobCancelled)):
                 raise error
         for lease, outcome in settled if self._raises and not errors else ():
             asked = isinstance(outcome, Retried) and outcome.error.type in _DEFERRED
@@ -202,7 +202,7 @@ class Drain:
                 raise _failure(lease, outcome)
 
 
-_DEFERRED: Final = (Retry.__name__, RateLimited.__name__)
+_DEFERRED: Final = (Retry.__name__, Snooze.__name__, RateLimited.__name__)
 _CRASH: Final = ErrorInfo("Crashed", "its task on the event loop was cancelled, by other code than Tenure")
 _COUNTED: Final = frozenset(field.name for field in fields(Drained))
 

@@ -19,6 +19,8 @@ class Feature(StrEnum):
     RESULTS = "results"
     TIMEOUT = "timeout"
     RETRIES = "retries"
+    SNOOZE = "snooze"
+    """A job waits for a time without counting its attempt."""
     COUNTS = "counts"
     """Failures and crashes are counted, apart."""
     RECORDS = "records"

@@ -24,7 +24,7 @@ class Retried(Struct, frozen=True, gc=False, tag=True):
     """The attempt failed; the job runs again after `delay_ms`. Counts as a failure, unless it is `deferred`.
 
     `limit`: of a deferred job, the limit that rests for `delay_ms`: no job of it starts. If the job has that limit, it
-    returns to the front of its line. Engines without `Feature.LIMITS` count a deferred job as a failure.
+    returns to the front of its line. Engines without `Feature.SNOOZE` count a deferred job as a failure.
     """
 
     error: ErrorInfo

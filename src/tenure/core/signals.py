@@ -1,4 +1,4 @@
-"""The exceptions that a handler raises to choose its outcome: `Retry`, `RateLimited`, `Fail` and
+"""The exceptions that a handler raises to choose its outcome: `Retry`, `Snooze`, `RateLimited`, `Fail` and
 `JobCancelled`."""
 
 from __future__ import annotations
@@ -31,6 +31,27 @@ class Retry(Exception):
         self.reason = reason
         if delay is not None:
             self.delay = names.duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS) / limits.SECOND
+
+
+class Snooze(Exception):
+    """Raise or return this from a handler to run the job again later, without counting the attempt.
+
+        raise Snooze(600, "the export is not ready")        # look again in ten minutes, as often as needed
+
+    `seconds`: a number or a `timedelta`. Retries that are left stay as they are, and so does `Job.attempt`. Only the
+    native protocol can do this: on others the job ends in `failed` with `UnsupportedFeature`. Raises `InvalidArgument`
+    for a bad time, or a reason that is not text.
+    """
+
+    seconds: float = 0.0
+
+    def __init__(self, seconds: float | timedelta, reason: str = "") -> None:
+        super().__init__(reason)
+        if not isinstance(reason, str):
+            raise invalid("Snooze: reason", "a str", type(reason).__name__)
+        most_ms = limits.MAX_DELAY_MS
+        self.seconds = names.duration_ms(seconds, "Snooze: seconds", least_ms=0, most_ms=most_ms) / limits.SECOND
+        self.reason = reason
 
 
 class RateLimited(Exception):

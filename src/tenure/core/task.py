@@ -48,7 +48,7 @@ class TaskSpec:
     `run_in` None: `LOOP` if the function is async, else `THREAD`. `max_memory`: the most bytes that a job process may
     use; 0: no limit. `persistent`: the default of its jobs. `warned`: which of the user's functions (backoff, retry
     rule) have failed and were logged, so that each is logged once. `limits`: those in the code of the whole app, with
-    their names as there.
+    their names as there. `protocol_without_snooze`: the wire format, if it cannot hold a `Snooze`; else empty.
     """
 
     name: str | None
@@ -69,3 +69,4 @@ class TaskSpec:
     persistent: bool = False
     warned: set[str] = field(default_factory=set, compare=False, repr=False)
     limits: tuple[LimitRule, ...] = ()
+    protocol_without_snooze: str = ""

@@ -21,6 +21,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.RESULTS: "results",
     Feature.TIMEOUT: "a timeout",
     Feature.RETRIES: "a number of retries",
+    Feature.SNOOZE: "a wait that counts no attempt",
     Feature.COUNTS: "separate counts of failures and crashes",
     Feature.RECORDS: "records of failed and broken jobs",
     Feature.UNROUTABLE: "unroutable jobs",

@@ -14,19 +14,21 @@ from typing import Final
 from tenure.core import limits, rates
 from tenure.core.backoff import Backoff, OwnBackoff
 from tenure.core.errors import PayloadInvalid
+from tenure.core.features import Feature
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
 from tenure.core.retries import RetryRule
-from tenure.core.signals import Fail, JobCancelled, RateLimited, Retry
+from tenure.core.signals import Fail, JobCancelled, RateLimited, Retry, Snooze
 from tenure.core.task import TaskSpec
 from tenure.core.text import cut
+from tenure.core.unsupported import unsupported
 from tenure.runtime.errors import describe as describe
 from tenure.runtime.jobs.held import Held
 from tenure.runtime.log import callback_failed, log_event
 
 Random = Callable[[], float]
 _NOT_KEPT: Final = Completed(b"", 0)
-_CHOICES: Final = (Retry, RateLimited, Fail, JobCancelled)
+_CHOICES: Final = (Retry, Snooze, RateLimited, Fail, JobCancelled)
 
 
 def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
@@ -74,8 +76,13 @@ def outcome_of_error(held: Held, error: BaseException, random: Random, info: Err
     info = info or describe(error)
     if isinstance(error, Retry):
         return _again(held, error, info, random, error.delay)
+    if isinstance(error, Snooze):
+        if lacking := held.spec.protocol_without_snooze:
+            return Failed(describe(unsupported(lacking, Feature.SNOOZE)))
+        return Retried(info, _wait_ms(error.seconds, 0, limits.MAX_DELAY_MS), deferred=True)
     if isinstance(error, RateLimited):
-        return Retried(info, _rest_ms(error), deferred=True, limit=_limit_of(held, error.limit))
+        rest_ms = _wait_ms(error.retry_after, 1, rates.MAX_REST_MS)
+        return Retried(info, rest_ms, deferred=True, limit=_limit_of(held, error.limit))
     if isinstance(error, Fail) or not _worth_it(held, error):
         return Failed(info)
     return _again(held, error, info, random)
@@ -138,12 +145,11 @@ def _limit_of(held: Held, name: object) -> str | None:
     return None
 
 
-def _rest_ms(error: RateLimited) -> int:
-    """As `RateLimited` has checked it, unless the attribute has been set since."""
-    seconds: object = error.retry_after
+def _wait_ms(seconds: object, least_ms: int, most_ms: int) -> int:
+    """As `Snooze` and `RateLimited` have checked it, unless the attribute has been set since."""
     if not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
         return limits.SECOND
-    return min(max(1, round(seconds * limits.SECOND)), rates.MAX_REST_MS)
+    return min(max(least_ms, round(seconds * limits.SECOND)), most_ms)
 
 
 def _backoff_ms(held: Held, error: BaseException, random: Random) -> int:
