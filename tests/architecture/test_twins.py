@@ -18,7 +18,7 @@ from tenure.client.schedules import Schedules
 CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Schedules, Tenure, Testing)
 
 NO_TRAFFIC = {
-    "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode"},
+    "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode", "rebuild"},
     "Queue": {"job"},
     "JobHandle": set(),
     "Inspect": set(),

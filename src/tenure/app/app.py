@@ -12,13 +12,7 @@ from tenure.app.definitions import DEFAULT_QUEUE, DefinesTasks, Definition
 from tenure.app.earlier import check_free
 from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines
 from tenure.app.hooks import LifespanFunction, WithHooks
-from tenure.app.policy import (
-    Defaults,
-    Policy,
-    RunOptions,
-    TaskDefaults,
-    rules_of,
-)
+from tenure.app.policy import Defaults, Policy, RunOptions, TaskDefaults, rules_of
 from tenure.app.router import Router
 from tenure.app.tasks import Task, scheduled_by
 from tenure.app.ticks import PassedTime
@@ -36,6 +30,7 @@ from tenure.core import limits, names
 from tenure.core.conversion import Codec, Conversion
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.hints import APP_METHODS, pointing
 from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.place import Place, RunsIn
 from tenure.core.schedule import ScheduleSpec
@@ -133,6 +128,9 @@ class Tenure(DefinesTasks, WithHooks):
         self.control = Control(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
         self.limits = Limits(self._client, self._tasks)
+
+    if not TYPE_CHECKING:
+        __getattr__ = pointing(APP_METHODS)
 
     def __repr__(self) -> str:
         return f"<Tenure namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
@@ -23,6 +23,7 @@ from tenure.client.schedule import spec_of
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.functions import resemble
+from tenure.core.hints import TASK_METHODS, pointing
 from tenure.core.job import NewJob
 from tenure.core.schedule import ScheduleSpec
 from tenure.core.signature import Results, Signature
@@ -96,7 +97,7 @@ class Task(Generic[P, R, C]):
         for rule in (rule for one in self.limits for rule in one.unfilled):
             client.engine.note_limit(rule.template, self.queue)
         try:
-            _ = self._decoders, self.scheduled("")
+            _ = self._decoders, self.results, self.scheduled("")
         except InvalidArgument as exc:
             # The module may define the name further down: resolve it at the first use.
             if not isinstance(exc.__cause__, NameError):
@@ -133,6 +134,9 @@ class Task(Generic[P, R, C]):
         result: C = self.__wrapped__(*args, **kwargs)
         return result
 
+    if not TYPE_CHECKING:
+        __getattr__ = pointing(TASK_METHODS)
+
     def __repr__(self) -> str:
         return f"<Task {self.name} on queue {self.queue!r}>"
 
@@ -154,6 +158,10 @@ class Task(Generic[P, R, C]):
     def decode(self, payload: bytes) -> Arguments:
         """Decode the arguments of a job of this task. Raises `PayloadInvalid`."""
         return self._signature.decode(payload)
+
+    def rebuild(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
+        """Convert plain arguments to the types of the parameters, as a worker does. Raises `PayloadInvalid`."""
+        return self._signature.rebuild(args, kwargs)
 
     def _spec(self, name: str) -> TaskSpec:
         return self._policy.spec(name, self.__wrapped__, self.results.encode, self._decoders[name])
@@ -345,8 +353,8 @@ def _main_name() -> str:
     spec = getattr(main, "__spec__", None)
     if spec is not None:
         return str(spec.name).removesuffix(".__main__")
-    path = getattr(main, "__file__", None)
-    return PurePath(path).stem if path else "__main__"
+    path = getattr(main, "__file__", None) or "<stdin>"
+    return "__main__" if path.startswith("<") else PurePath(path).stem
 
 
 def scheduled_by(tasks: Iterable[Task[..., Any, Any]], source: str) -> Iterator[ScheduleSpec]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from tenure._version import __version__
-from tenure.cli.errors import did_you_mean, run
+from tenure.cli.errors import run
+from tenure.core.hints import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -9,15 +9,14 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
-from tenure.cli.errors import UserError, did_you_mean, note
+from tenure.cli.errors import UserError, note
 from tenure.cli.input import arguments, given
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import reaching, without
 from tenure.client.handle import JobHandle
 from tenure.core import limits
-from tenure.core.codec import encode_json
 from tenure.core.engine import Feature
-from tenure.core.task import Arguments
+from tenure.core.hints import did_you_mean
 
 if TYPE_CHECKING:
     from tenure.app.tasks import Task
@@ -100,7 +99,7 @@ def enqueue(
     limit = app.settings.payload_limit
     if task is not None:
         chosen_task = task_of(app, task)
-        positional, named = _rebuilt(chosen_task, *arguments(args, limit))
+        positional, named = chosen_task.rebuild(*arguments(args, limit))
         handle: JobHandle[Any] = chosen_task.using(**chosen, queue=queue).enqueue(*positional, **named)
     else:
         assert queue is not None and payload is not None, "see _check"  # noqa: PT018
@@ -114,13 +113,6 @@ def enqueue(
     if not as_json:
         watch = "" if without(app, Feature.RESULTS) else " --watch"
         note(f"To follow it: tenure job {quote(handle.queue)} {quote(handle.id)}{watch}")
-
-
-def _rebuilt(task: Task[Any, Any, Any], positional: list[Any], named: dict[str, Any]) -> Arguments:
-    """Convert arguments from JSON to the types of the task's parameters, as a worker does. Raises `PayloadInvalid`."""
-    decode = task.spec.decode
-    assert decode is not None, "only raw handlers have none"
-    return decode(encode_json((positional, named)))
 
 
 def task_of(app: Tenure, name: str) -> Task[Any, Any, Any]:

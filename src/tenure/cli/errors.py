@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import io
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
@@ -127,12 +125,6 @@ def visible(text: str) -> str:
 def _shows(char: str) -> bool:
     # The last two characters are invisible, and part of words and emoji.
     return char.isprintable() or unicodedata.category(char) == "Zs" or char in "\n\u200c\u200d"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a sentence with the known word that is most similar, after a space; empty if there is none."""
-    near = difflib.get_close_matches(word, known, 1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _message_of(error: click.ClickException) -> str:

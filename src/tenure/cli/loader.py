@@ -17,8 +17,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from tenure.app.app import Tenure
-from tenure.cli.errors import UserError, did_you_mean
+from tenure.cli.errors import UserError
 from tenure.core.errors import NotConfigured
+from tenure.core.hints import did_you_mean
 
 _EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
 _MAX_FRAMES: Final = 8

@@ -8,10 +8,11 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
-from tenure.cli.errors import NotDone, did_you_mean, note
+from tenure.cli.errors import NotDone, note
 from tenure.cli.output.lanes import LISTED, first_lanes, lanes_of, way_on
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import note_unknown, reaching
+from tenure.core.hints import did_you_mean
 from tenure.core.shape import LaneState
 
 

@@ -8,9 +8,10 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import worker_names
-from tenure.cli.errors import NotDone, did_you_mean
+from tenure.cli.errors import NotDone
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import reaching
+from tenure.core.hints import did_you_mean
 
 
 @click.command()

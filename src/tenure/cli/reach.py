@@ -10,13 +10,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.errors import UserError, did_you_mean, note
+from tenure.cli.errors import UserError, note
 from tenure.cli.loader import load
 from tenure.cli.output.text import dump
 from tenure.client.connections import Connections
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import JobNotFound, RedisError, is_silent
+from tenure.core.hints import did_you_mean
 from tenure.core.job import JobView
 from tenure.protocols.registry import DEFAULT, choices, entry_of
 from tenure.redis.url import Target

@@ -12,11 +12,12 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
-from tenure.cli.errors import NotDone, did_you_mean
+from tenure.cli.errors import NotDone
 from tenure.cli.output.tables import Table, answer
 from tenure.cli.output.text import ago, distance, facts, time_of
 from tenure.cli.reach import note_unknown, reaching
 from tenure.core import limits
+from tenure.core.hints import did_you_mean
 from tenure.core.schedule import ScheduleView
 from tenure.core.when import to_ms
 

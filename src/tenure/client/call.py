@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.task import Arguments
 
 R = TypeVar("R")
+
+RawPayload: TypeAlias = bytes | bytearray | memoryview | str | dict[str, Any] | list[Any] | tuple[Any, ...] | float
+"""A payload for a raw handler: bytes, text, or plain data that becomes JSON."""
 
 
 class TaskCall(Struct, Generic[R], frozen=True, gc=False):

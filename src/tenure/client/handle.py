@@ -15,6 +15,7 @@ from tenure.core import limits, names
 from tenure.core.codec import note_of
 from tenure.core.engine import Feature
 from tenure.core.errors import JobFailed, JobNotFound, ResultError, ResultTimeout
+from tenure.core.hints import JOB_METHODS, pointing
 from tenure.core.job import JobView, State
 from tenure.core.shape import CancelAnswer, Conflict
 from tenure.core.signature import Results
@@ -56,6 +57,9 @@ class JobHandle(Generic[R]):
         self.conflict = conflict
         self._client = client
         self._results = results
+
+    if not TYPE_CHECKING:
+        __getattr__ = pointing(JOB_METHODS)
 
     def __repr__(self) -> str:
         return f"<JobHandle {self.id!r} of queue {self.queue!r}>"

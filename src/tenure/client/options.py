@@ -10,6 +10,7 @@ from tenure.client.limit import checked_limits, fields_of
 from tenure.client.unique import rule_of
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.hints import option_hint
 from tenure.core.shape import Conflict, UniqueRule, Until
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ def check_names(options: Mapping[str, object], known: frozenset[str]) -> None:
     """Refuse unknown options: raise `InvalidArgument`."""
     unknown = sorted(options.keys() - known)
     if unknown:
-        raise invalid("option", f"one of {', '.join(sorted(known))}", repr(unknown[0]))
+        names_known = ", ".join(sorted(known))
+        raise invalid("option", f"one of {names_known}", repr(unknown[0]), option_hint(unknown[0], known).strip())
 
 
 def timeout_on_wire(timeout: object) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
-from tenure.client.call import TaskCall
+from tenure.client.call import RawPayload, TaskCall
 from tenure.client.client import asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
 from tenure.client.handle import JobHandle
@@ -47,6 +47,7 @@ CHANGES_MOST: Final = 20
 """Attempts at a change while others change the same schedule."""
 
 
+@runtime_checkable
 class Templates(Protocol):
     """A task of the app."""
 
@@ -73,7 +74,7 @@ class Schedules:
     def add(
         self,
         name: str,
-        job: TaskCall[Any] | object,
+        job: TaskCall[Any] | RawPayload,
         when: When,
         *,
         queue: str | None = None,
@@ -109,7 +110,7 @@ class Schedules:
         queue: str,
         name: str,
         *,
-        job: TaskCall[Any] | object | None = None,
+        job: TaskCall[Any] | RawPayload | None = None,
         when: When | None = None,
         using: UsingOptions | None = None,
         **options: Unpack[ScheduleOptions],
@@ -279,6 +280,9 @@ class Schedules:
             if queue is not None:  # before the limits of the queue are added
                 job = replace(job, options=job.options.using(OF_USING, queue=queue))
             return self._tasks[job.task].template(job)
+        if isinstance(job, Templates):
+            name = getattr(job, "__name__", "task")
+            raise invalid("job", "a call of the task", f"the task {name}", f"Write {name}.call(...).")
         if queue is None:
             raise InvalidArgument('A schedule of a raw payload needs its queue: add(..., queue="feeds").')
         asked = NONE_GIVEN.using(OF_USING, **checked_using(using or {}))

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tenure.core.errors import PayloadInvalid
+from tenure.core.hints import a
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder()
@@ -29,7 +30,14 @@ NOTE_KEY: Final = "tenure_note"
 
 
 class Misfit(Exception):
-    """A value cannot be encoded or rebuilt. Internal: callers raise `PayloadInvalid`, which names the argument."""
+    """A value cannot be encoded or rebuilt. Internal: callers raise `PayloadInvalid`, which names the argument.
+
+    `kind`: the class of a value that is not plain data, if that is the reason.
+    """
+
+    def __init__(self, text: str, kind: type | None = None) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 def encode_json(value: object) -> bytes:
@@ -127,13 +135,13 @@ def check_plain(value: Any, depth: int = MAX_JSON_DEPTH) -> None:
             raise Misfit("JSON has no NaN and no infinities")
         return
     if kind is not list and kind is not tuple and kind is not dict:
-        raise Misfit(f"a {kind.__name__} survives the round trip only with an annotation")
+        raise Misfit(f"{a(kind.__name__)} survives the round trip only with an annotation", kind)
     if depth == 0:
         raise Misfit(TOO_DEEP)
     if kind is dict:
         for key in value:
             if type(key) is not str:
-                raise Misfit(f"a key is a {type(key).__name__}, JSON has only str keys")
+                raise Misfit(f"a key is {a(type(key).__name__)}, JSON has only str keys")
         value = value.values()
     for item in value:
         if type(item) not in _ATOMS:  # most are: the call would cost more than the check

@@ -18,6 +18,7 @@ import msgspec.inspect
 
 from tenure.core.codec import TOO_DEEP, Misfit, check_plain, reason_of, write
 from tenure.core.errors import invalid
+from tenure.core.hints import a
 from tenure.core.unions import Choice, written
 
 MAX_CODECS: Final = 100
@@ -96,6 +97,22 @@ class Conversion:
                 return kind
         return None
 
+    def check_plain(self, value: object) -> None:
+        """Refuse a value without an annotation that plain JSON would change. Raises `Misfit`, with what to do."""
+        try:
+            check_plain(value)
+        except Misfit as exc:
+            if exc.kind is None or not self._lacks(exc.kind):
+                raise
+            raise Misfit(nothing_encodes(exc.kind).removesuffix(".")) from None
+
+    def _lacks(self, kind: type) -> bool:
+        """Return whether no annotation with this class can be used."""
+        try:
+            return self.unknown(kind) is not None
+        except Exception:  # of a class that cannot be inspected
+            return False
+
     def _codec_of(self, kind: type) -> Codec | None:
         for codec in self._codecs:
             if issubclass(kind, codec.kind):
@@ -108,7 +125,7 @@ class Conversion:
             return _called(type(value), lambda: codec.encode(value))
         if isinstance(value, PurePath):
             return str(value)
-        raise Misfit(f"a {type(value).__name__} cannot be written as JSON")
+        raise Misfit(f"{a(type(value).__name__)} cannot be written as JSON")
 
     def _encode_whole(self, value: object) -> object:
         codec = self._codec_of(type(value))
@@ -129,6 +146,15 @@ class Conversion:
         if issubclass(cls, PurePath) and isinstance(plain, str):
             return cls(plain)
         raise Misfit(f"Expected `{written(kind)}`, got `{type(plain).__name__}`")
+
+
+def nothing_encodes(kind: Any, verb: str = "Enqueue") -> str:
+    """Return the reason why a class is refused, with what to do. `verb`: what the user does with the values."""
+    name = written(kind)
+    return (
+        f"Nothing encodes {a(name)}. {verb} what rebuilds it, such as an id or a path, or give the app a codec: "
+        f"Tenure(codecs=[Codec({name}, encode=..., decode=...)])."
+    )
 
 
 def alike(before: object, after: object) -> bool:

@@ -109,7 +109,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "result_dropped": LogEvent(
         WARNING,
         "The job completed, but its result cannot be kept; a note replaces it.",
-        "`size`, `most`: bytes, when the result is too large",
+        "`result`: its type; `size`, `most`: bytes, when the result is too large",
     ),
     "callback_failed": LogEvent(
         WARNING,

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from tenure.core import limits
-from tenure.core.codec import Misfit, check_plain, is_plain, read, write
-from tenure.core.conversion import BUILT_IN, Conversion, alike
+from tenure.core.codec import Misfit, is_plain, read, write
+from tenure.core.conversion import BUILT_IN, Conversion, alike, nothing_encodes
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
+from tenure.core.hints import CONTEXTS, OPTIONS, a, did_you_mean
 from tenure.core.task import Arguments
 from tenure.core.unions import rebuildable, written
 
@@ -68,13 +69,13 @@ class Parameter:
         if type(value) is kind and (kind in _SAME or (kind is float and math.isfinite(value))):
             return value
         if kind in _ANYTHING:
-            check_plain(value)
+            self.conversion.check_plain(value)
             return value
         if self.container is not None and type(value) is self.container and is_plain(value):
             return value
         plain = self.conversion.flatten(value)
         if not alike(value, self.conversion.rebuild(plain, kind)):
-            raise Misfit(f"a {type(value).__name__} would decode to a different value through {self.written}")
+            raise Misfit(f"{a(type(value).__name__)} would decode to a different value through {self.written}")
         return plain
 
     def load(self, plain: Any) -> Any:
@@ -120,7 +121,7 @@ class Signature:
         """Encode one call. Raises `PayloadInvalid`, which names the task and the parameter."""
         call: tuple[Sequence[Any], dict[str, Any]] = args, kwargs
         if kwargs or not self._fit(args):
-            self.check_call(args, kwargs, _hint)
+            self.check_call(args, kwargs, self._hint)
             call = (
                 [self._apply(Parameter.dump, self._nth(n), value) for n, value in enumerate(args)],
                 {name: self._apply(Parameter.dump, self._by_name(name), value) for name, value in kwargs.items()},
@@ -159,7 +160,13 @@ class Signature:
                 pass
             case _:
                 raise PayloadInvalid(f"Task {self.task}: the payload is not [[positional...], {{named...}}].")
-        self.check_call(args, kwargs, _changed)
+        return self.rebuild(args, kwargs, _changed)
+
+    def rebuild(
+        self, args: Sequence[Any], kwargs: dict[str, Any], hint: Callable[[dict[str, Any]], str] | None = None
+    ) -> Arguments:
+        """Convert the plain arguments of a call to the types of the parameters. Raises `PayloadInvalid`."""
+        self.check_call(args, kwargs, hint or self._hint)
         if not self._fit(args):
             args = [self._apply(Parameter.load, self._nth(n), value) for n, value in enumerate(args)]
         if kwargs:
@@ -228,6 +235,20 @@ class Signature:
         for name, value in kwargs.items():
             self._apply(Parameter.dump, self._by_name(name), value)
 
+    def _hint(self, kwargs: dict[str, Any]) -> str:
+        """Advise a caller whose arguments do not fit: they may be options of the job, misspelled, or those of a task
+        that gets the job from another work queue."""
+        contexts = [slot.name for slot in self._positional[:1] if slot.name in CONTEXTS]
+        if contexts:
+            return f" {contexts[0]!r} is an argument here: remove it, and call tenure.current_job() in the task."
+        unknown = [name for name in kwargs if name not in self._named and self._more_named is None]
+        for name in unknown:
+            if name in _OPTIONS:
+                return f" Pass options of the job to using: .using({name}=...).enqueue(...)."
+            if name in OPTIONS:
+                return f" {OPTIONS[name]}. Options of the job go to using: .using(...).enqueue(...)."
+        return did_you_mean(unknown[0], self._named) if unknown else ""
+
     def _nth(self, position: int) -> Parameter:
         slot = self._positional[position] if position < len(self._positional) else self._more
         assert slot is not None, "bind() refuses more positional arguments than there are parameters"
@@ -246,13 +267,25 @@ class Signature:
 
 
 class Results:
-    """Encodes and decodes the results of a task. The return annotation is used where it fits, and never enforced."""
+    """Encodes and decodes the results of a task. The return annotation is used where it fits, and never enforced.
+
+    Raises `InvalidArgument` if nothing encodes values of the annotation.
+    """
 
     def __init__(self, task: str, annotation: Any = inspect.Parameter.empty, conversion: Conversion = BUILT_IN) -> None:
         self.task = task
         self._conversion = conversion
         self.annotation = rebuildable(annotation)
         self._is_plain = self.annotation in _ANYTHING or self.annotation is None or self.annotation in _CONTAINERS
+        self._check_annotation()
+
+    def _check_annotation(self) -> None:
+        try:
+            unknown = None if self._is_plain else self._conversion.unknown(self.annotation)
+        except Exception:  # an annotation that cannot be inspected, such as NoReturn
+            return
+        if unknown is not None and not inspect.isabstract(unknown):  # a list may be returned as an Iterable
+            raise _refused(f"The result of {self.task}", self.annotation, nothing_encodes(unknown, "Return"))
 
     def encode(self, value: Any) -> bytes:
         """Encode a result. Raises `PayloadInvalid` if JSON cannot hold it, or if it is too large.
@@ -302,14 +335,6 @@ class Results:
             return True
 
 
-def _hint(kwargs: dict[str, Any]) -> str:
-    """Advise a caller who passed an option of the job as an argument of its function."""
-    options = [name for name in kwargs if name in _OPTIONS]
-    if not options:
-        return ""
-    return f" Pass options of the job to using: .using({options[0]}=...).enqueue(...)."
-
-
 def _changed(_: dict[str, Any]) -> str:
     return " If the task has changed since the job was enqueued, see accepts= of @app.task, and retry the job."
 
@@ -333,8 +358,7 @@ def _slot(task: str, name: str, annotation: Any, conversion: Conversion, *, is_n
     except Exception as exc:
         reason = str(exc).removesuffix(" is not supported")
         raise _refused(
-            task,
-            name,
+            f"Task {task}: parameter {name!r}",
             annotation,
             f"{reason}. Use one of the types, or a parameter or a field for each. (In JSON str, bytes, UUID and Path "
             "are all text.)",
@@ -342,17 +366,10 @@ def _slot(task: str, name: str, annotation: Any, conversion: Conversion, *, is_n
     # With a default, calls may leave it out: a session that only tests pass.
     unknown = conversion.unknown(kind) if is_needed else None
     if unknown is not None:
-        raise _refused(
-            task,
-            name,
-            annotation,
-            f"Nothing encodes a {written(unknown)}. Enqueue what rebuilds it, such as an id or a path, or give the app "
-            f"a codec: Tenure(codecs=[Codec({written(unknown)}, encode=..., decode=...)]).",
-        )
+        raise _refused(f"Task {task}: parameter {name!r}", annotation, nothing_encodes(unknown))
     container = (typing.get_origin(kind) or kind) if kind in _CONTAINERS else None
     return Parameter(name, kind, written(annotation), conversion, container)
 
 
-def _refused(task: str, parameter: str, annotation: Any, why: str) -> InvalidArgument:
-    rule = "of a type that JSON can hold without ambiguity"
-    return invalid(f"Task {task}: parameter {parameter!r}", rule, written(annotation), why)
+def _refused(field: str, annotation: Any, why: str) -> InvalidArgument:
+    return invalid(field, "of a type that JSON can hold without ambiguity", written(annotation), why)

@@ -176,23 +176,23 @@ def _encoded(held: Held, value: object) -> bytes:
     try:
         result: object = held.spec.encode_result(value)
     except PayloadInvalid as error:
-        return _dropped(held, describe(error), error.size)
+        return _dropped(held, value, describe(error), error.size)
     except BaseException as error:  # from a hostile __iter__ or __str__
-        return _dropped(held, describe(error))
+        return _dropped(held, value, describe(error))
     if not isinstance(result, bytes):
         text = f"encode_result gave {type(result).__name__}, expected bytes"
-        return _dropped(held, ErrorInfo("TypeError", text))
+        return _dropped(held, value, ErrorInfo("TypeError", text))
     if len(result) > limits.MAX_RESULT:
         text = f"The result has {len(result):,} bytes, the limit is {limits.MAX_RESULT:,}."
-        return _dropped(held, ErrorInfo("ResultTooLarge", text), len(result))
+        return _dropped(held, value, ErrorInfo("ResultTooLarge", text), len(result))
     return result
 
 
-def _dropped(held: Held, error: ErrorInfo, size: int | None = None) -> bytes:
+def _dropped(held: Held, value: object, error: ErrorInfo, size: int | None = None) -> bytes:
     """Log that a result cannot be kept, and return a note in its place. `size`: its bytes, if they are too many."""
     record, most = held.lease.record, None if size is None else limits.MAX_RESULT
     about: dict[str, object] = {"queue": record.queue, "task": record.task, "id": record.id}
-    log_event("result_dropped", **about, error=error.type, size=size, most=most)
+    log_event("result_dropped", **about, result=type(value).__qualname__, error=error.type, size=size, most=most)
     return json.dumps({"tenure_note": {"type": error.type, "message": error.message}}).encode()
 
 

@@ -1,0 +1,116 @@
+"""Hints in errors: the most similar known name, and what the names of other work queues are called here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+_CURRENT_JOB: Final = "Call tenure.current_job() in the task"
+OPTIONS: Final[Mapping[str, str]] = {
+    "acks_late": "Leave it out: a job is acknowledged when it has ended",
+    "at_front": "Use priority",
+    "autoretry_for": "Use retry_on",
+    "bind": _CURRENT_JOB,
+    "countdown": "Use delay",
+    "default_retry_delay": "Use backoff",
+    "eta": "Use run_after",
+    "ignore_result": "Use result_ttl=0",
+    "job_id": "Use id",
+    "job_timeout": "Use timeout",
+    "keep_result": "Use result_ttl",
+    "max_retries": "Use retries",
+    "max_tries": "Use retries: attempts after the first",
+    "meta": "Use headers",
+    "queue_name": "Use queue",
+    "rate_limit": "Use limits",
+    "result_expires": "Use result_ttl",
+    "retry_backoff": "Use backoff",
+    "retry_delay": "Use backoff",
+    "scheduled": "Use run_after",
+    "soft_time_limit": "Use timeout",
+    "task_id": "Use id",
+    "throws": "Use fail_on",
+    "time_limit": "Use timeout",
+    "_defer_by": "Use delay",
+    "_defer_until": "Use run_after",
+    "_job_id": "Use id",
+    "_queue_name": "Use queue",
+}
+"""What options of other work queues are here."""
+
+CONTEXTS: Final = frozenset({"self", "ctx", "context"})
+"""Parameters through which other work queues pass the job."""
+
+_ENQUEUE: Final = "Use enqueue(...)"
+_USING: Final = "Use using(delay=...).enqueue(...)"
+TASK_METHODS: Final[Mapping[str, str]] = {
+    "delay": _ENQUEUE,
+    "apply_async": "Use enqueue(...), with options using(...).enqueue(...)",
+    "send": _ENQUEUE,
+    "send_with_options": "Use using(...).enqueue(...)",
+    "kiq": _ENQUEUE,
+    "enqueue_in": _USING,
+    "enqueue_at": "Use using(run_after=...).enqueue(...)",
+    "schedule": _USING,
+    "s": "Use call(...)",
+    "si": "Use call(...)",
+    "signature": "Use call(...)",
+}
+APP_METHODS: Final[Mapping[str, str]] = {
+    "enqueue": "Enqueue a task with its own enqueue(...), raw bytes with queue(...).enqueue(...)",
+    "enqueue_job": "Use the task's enqueue(...)",
+    "send_task": "Use the task's enqueue(...)",
+    "add_periodic_task": "Use schedules.add(...), or @app.task(schedule=...)",
+    "start": "Run a worker with `tenure worker MODULE:APP`",
+}
+JOB_METHODS: Final[Mapping[str, str]] = {
+    "get": "Use result(timeout=...)",
+    "wait": "Use result(timeout=...)",
+    "return_value": "Use result(timeout=0)",
+    "status": "Use state()",
+    "get_status": "Use state()",
+    "ready": "Use state()",
+    "info": "Use refresh()",
+    "revoke": "Use cancel()",
+    "abort": "Use cancel()",
+}
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a sentence with the known word that is most similar, after a space; empty if there is none.
+
+    >>> did_you_mean("tmeout", ["timeout", "delay"])
+    " Did you mean 'timeout'?"
+    """
+    near = difflib.get_close_matches(word, known, 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def option_hint(word: str, known: Iterable[str]) -> str:
+    """Return what to write in place of an unknown option, as a sentence after a space; empty if nothing is similar.
+
+    >>> option_hint("countdown", ["delay"])
+    ' Use delay.'
+    """
+    return f" {OPTIONS[word]}." if word in OPTIONS else did_you_mean(word, known)
+
+
+def pointing(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
+    """Return a `__getattr__` whose error names the method here for one of another work queue."""
+
+    def missing(self: object, name: str) -> NoReturn:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        advice = f". {instead[name]}." if name in instead else ""
+        raise AttributeError(text + advice, name=name, obj=self)
+
+    return missing
+
+
+def a(noun: str) -> str:
+    """Return the noun with its article.
+
+    >>> a("Order"), a("dict")
+    ('an Order', 'a dict')
+    """
+    return f"{'an' if noun[:1] in 'AEIOaeio' else 'a'} {noun}"

@@ -1,0 +1,126 @@
+"""Errors for users of other work queues, and for misspelled names, name what is meant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tenure import Cron, InvalidArgument, JobHandle, PayloadInvalid, Tenure
+from tenure.app.tasks import Task
+
+
+class Order:
+    """Nothing encodes it."""
+
+
+app = Tenure()
+
+
+@app.task(name="report", queue="reports")
+def report(day: str = "today") -> str:
+    return day
+
+
+@app.task(name="untyped")
+def untyped(order):
+    return None
+
+
+@app.task(name="bound")
+def bound(self: Any, day: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "advice"),
+    [
+        (report, "delay", r"Use enqueue\(\.\.\.\)\."),
+        (report, "apply_async", r"Use enqueue\(\.\.\.\), with options using"),
+        (report.job("1"), "get", r"Use result\(timeout=\.\.\.\)\."),
+        (report.job("1"), "status", r"Use state\(\)\."),
+        (app, "enqueue_job", r"Use the task's enqueue\(\.\.\.\)\."),
+        (app, "other", "object has no attribute 'other'$"),
+    ],
+)
+def test_methods_of_other_work_queues_name_ours(owner: object, name: str, advice: str) -> None:
+    assert isinstance(owner, (Task, JobHandle, Tenure))
+    assert not hasattr(owner, name)
+    with pytest.raises(AttributeError, match=advice):
+        getattr(owner, name)
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("countdown", r"Use delay\."),
+        ("max_retries", r"Use retries\."),
+        ("bind", r"Call tenure\.current_job\(\) in the task\."),
+        ("tmeout", r"Did you mean 'timeout'\?"),
+    ],
+)
+def test_unknown_options_name_ours(option: str, advice: str) -> None:
+    given: Any = {option: 1}
+    calls: list[Callable[[], object]] = [
+        lambda: report.using(**given),
+        lambda: app.task(name="other", **given),
+        lambda: app.queue("raw").enqueue(b"", **given),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidArgument, match=rf"^option must be one of .*, got '{option}'\. {advice}$"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("named", "advice"),
+    [
+        ({"dax": "x"}, r"Did you mean 'day'\?"),
+        ({"countdown": 3}, r"Use delay\. Options of the job go to using: \.using\(\.\.\.\)\.enqueue"),
+        ({"delay": 3}, r"Pass options of the job to using: \.using\(delay=\.\.\.\)\.enqueue"),
+    ],
+)
+def test_unexpected_arguments_name_the_nearest_parameter_or_the_option(named: dict[str, Any], advice: str) -> None:
+    calls: list[Callable[[], object]] = [lambda: report.enqueue(**named), lambda: report.rebuild([], named)]
+    for call in calls:
+        with pytest.raises(PayloadInvalid, match=f"got an unexpected keyword argument '.*'. {advice}"):
+            call()
+
+
+def test_a_parameter_for_the_job_of_another_work_queue_is_an_argument() -> None:
+    with pytest.raises(PayloadInvalid, match=r"'self' is an argument here: remove it, and call tenure.current_job\(\)"):
+        bound.enqueue("today")  # type: ignore[call-arg]
+
+
+def test_a_value_that_no_annotation_would_help_gets_the_advice_at_once() -> None:
+    with pytest.raises(PayloadInvalid, match=r"argument 'order': Nothing encodes an Order\. Enqueue what rebuilds it"):
+        untyped.enqueue([Order()])
+    with pytest.raises(PayloadInvalid, match="a set survives the round trip only with an annotation"):
+        untyped.enqueue({1})
+
+
+def test_a_task_in_place_of_a_call_is_named_at_a_schedule() -> None:
+    with pytest.raises(InvalidArgument, match=r"got the task report\. Write report\.call\(\.\.\.\)\."):
+        app.schedules.add("nightly", report, Cron("0 3 * * *"))  # type: ignore[arg-type]
+
+
+def test_a_result_that_nothing_encodes_is_refused_at_the_definition() -> None:
+    def one() -> list[Order]: ...
+
+    def other() -> Iterable[int]: ...
+
+    with pytest.raises(InvalidArgument, match=r"The result of task one must be .* Nothing encodes an Order\. Return"):
+        app.task(name="one")(one)
+    app.task(name="other")(other)
+
+
+def test_a_program_from_stdin_names_its_tasks_as_a_shell_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = ModuleType("__main__")
+    main.__file__ = "<stdin>"
+    monkeypatch.setitem(sys.modules, "__main__", main)
+
+    def task() -> None: ...
+
+    task.__module__, task.__qualname__ = "__main__", "task"
+    assert app.task(task).name == "__main__.task"
