@@ -143,6 +143,32 @@ def test_a_handler_may_extend_its_time(app):
         app.testing().immediate(app.task(name="slow", timeout=60)(_sleeps).using(timeout=0.05).call())
 
 
+@pytest.mark.parametrize("ttl", [0, 60])
+def test_on_success_gets_the_result_as_callers_do(app, ttl):
+    calls: list[object] = []
+
+    def called(job: Job, result: object) -> None:
+        assert current_job() is not None
+        calls.append((job.task, result))
+
+    async def awaited(job: Job, result: object) -> None:
+        called(job, result)
+
+    @app.task(name="day", on_success=called, result_ttl=ttl)
+    def day() -> date:
+        return date(2026, 3, 1)
+
+    @app.task(name="nothing", on_success=awaited)
+    async def nothing() -> None: ...
+
+    app.task(name="fails", retries=0, on_success=called)(lambda: 1 / 0).enqueue()
+    app.task(name="odd", on_success=called)(lambda: object()).enqueue()
+    day.enqueue()
+    nothing.enqueue()
+    app.testing().drain(raises=False)
+    assert calls == [("odd", None), ("day", date(2026, 3, 1)), ("nothing", None)]
+
+
 def test_a_snooze_waits_for_its_time_and_counts_no_attempt(app):
     attempts: list[int] = []
 

@@ -329,6 +329,21 @@ async def test_on_failure_is_called_for_broken_jobs_and_not_for_completed_or_los
     assert calls == ["broken"]
 
 
+async def test_on_success_is_called_when_redis_knows_the_end_and_not_for_rounds_of_persistent_jobs():
+    calls: list[tuple[str, object, int]] = []
+    engine = FakeEngine()
+
+    async def hook(job: Job, result: object) -> None:
+        calls.append((job.id, result, len(list(engine.outcomes(job.id)))))
+
+    spec = task(lambda: "done", on_success=hook, decode_result=bytes.decode)
+    async with Rig(spec, engine=engine, burst=True) as rig:
+        rig.engine.add("persistent", shape=Shape(persistent=True))
+        rig.engine.add("a")
+        await rig.ended()
+    assert calls == [("a", "'done'", 1)]
+
+
 async def test_a_hook_that_raises_is_logged_and_that_is_all(caplog):
     def hook(job: Job, error: ErrorInfo) -> None:
         raise SystemExit(3) if job.id == "a" else StopIteration

@@ -48,6 +48,12 @@ class TestPrecedence:
         assert spec.retry_rule == RetryRule(on=(ConnectionError,), never=(KeyError,))
         assert spec.on_failure is tell
 
+    def test_a_hook_of_the_task_comes_before_that_of_the_app(self):
+        app = app_of(defaults=TaskDefaults(on_success=tell))
+        app.task(name="usual")(double)
+        app.task(name="own", on_success=print)(double)
+        assert [spec.on_success for spec in app.specs()] == [tell, print]
+
     def test_other_queues_have_the_defaults_of_the_app(self):
         app = app_of(defaults=TaskDefaults(retries=1))
         app.queue_defaults("emails", retries=2)
@@ -127,6 +133,7 @@ class TestChecks:
             ({"fail_on": 7}, "fail_on"),
             ({"on_failure": "tell"}, "on_failure"),
             ({"on_failure": lambda job: None}, "on_failure"),
+            ({"on_success": lambda job: None}, "on_success"),
             ({"retrys": 1}, "retrys"),
         ],
     )

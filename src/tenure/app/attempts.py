@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.functions import is_async
-from tenure.core.job import ErrorInfo, Lease
-from tenure.core.outcome import Broken, Completed, Failed, Outcome
+from tenure.core.job import Lease
+from tenure.core.outcome import Completed, Outcome
 from tenure.core.shape import Progress
 from tenure.core.steps import Steps
 from tenure.core.task import TaskSpec
+from tenure.runtime.handlers.hooks import Hook, hook_of
 from tenure.runtime.handlers.invoke import Caller
 from tenure.runtime.handlers.middleware import Layers
 from tenure.runtime.handlers.routes import Routes
 from tenure.runtime.jobs.held import NO_RUNNER, Batch, Held, Outcomes, Phase, Stop
-from tenure.runtime.jobs.job import Job, JobServices, enter, job_of
+from tenure.runtime.jobs.job import JobServices, enter, job_of
 from tenure.runtime.log import callback_failed
 from tenure.runtime.observe.dispatcher import EventDispatcher
 from tenure.runtime.ports import Env
@@ -149,17 +149,17 @@ class Attempts:
         return [*self._answers, *outcomes]
 
     def report(self, outcomes: Outcomes) -> Generator[Action, Any, None]:
-        """After the settlement: call listeners and `on_failure`."""
+        """After the settlement: call listeners and hooks."""
         for held, outcome in outcomes:
             self._events.ended(held, outcome)
             if self._app.payloads is not None and isinstance(outcome, Completed):
                 yield UserCall(partial(self._app.payloads.delete, held), on_loop=False)
         yield UserCall(self._events.flushed, on_loop=True)
         for held, outcome in outcomes:
-            hook = held.spec.on_failure
-            if hook is not None and isinstance(outcome, (Failed, Broken)):
-                call = _Hook(hook, held, outcome.error)
-                yield UserCall(call.awaited, on_loop=True) if is_async(hook) else UserCall(call.called, on_loop=False)
+            hook = hook_of(held, outcome)
+            if hook is not None:
+                call = _Hook(hook, held)
+                yield UserCall(call.awaited, on_loop=True) if hook.is_async else UserCall(call.called, on_loop=False)
 
     async def _on_loop(self, run: Held | Batch) -> Outcomes:
         decided: Outcomes = []
@@ -230,30 +230,29 @@ class _Noted:
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """A call of an `on_failure` function."""
+    """A call of a hook."""
 
-    function: Callable[[Job, ErrorInfo], Any]
+    hook: Hook
     held: Held
-    error: ErrorInfo
 
     def called(self) -> None:
         enter(self.held)
         try:
-            self.function(job_of(self.held), self.error)
+            self.hook(job_of(self.held))
         except Exception as error:
             self._log(error)
 
     async def awaited(self) -> None:
         enter(self.held)
         try:
-            await self.function(job_of(self.held), self.error)
+            await self.hook(job_of(self.held))  # type: ignore[misc]
         except Exception as error:
             self._log(error)
 
     def _log(self, error: Exception) -> None:
         record = self.held.lease.record
         about = {"queue": record.queue, "task": record.task, "id": record.id}
-        callback_failed("hook", error, self.function, logging.ERROR, **about)
+        callback_failed("hook", error, self.hook.function, logging.ERROR, **about)
 
 
 def _held(lease: Lease, spec: TaskSpec, now: float) -> Held:

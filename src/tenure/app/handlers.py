@@ -40,7 +40,7 @@ class RawHandler:
     @property
     def spec(self) -> TaskSpec:
         """The handler as the runtime sees it."""
-        return self.policy.spec(None, self._function, self._results.encode)
+        return self.policy.spec(None, self._function, self._results)
 
     def __repr__(self) -> str:
         return f"<RawHandler {self.__name__} of queue {self.queue!r}>"

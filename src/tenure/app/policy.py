@@ -17,6 +17,7 @@ from tenure.core.events import Event
 from tenure.core.job import ErrorInfo
 from tenure.core.place import USUAL, Place
 from tenure.core.retries import Errors, RetryRule, errors
+from tenure.core.signature import Results
 from tenure.core.task import Arguments, BatchRule, TaskSpec
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ MAX_RESULT_TTL_MS: Final = 365 * limits.DAY
 T = TypeVar("T")
 FailureHook: TypeAlias = "Callable[[Job, ErrorInfo], object]"
 """Called with a job that ended in `failed` or `broken`, and the error. It may be an async function."""
+SuccessHook: TypeAlias = "Callable[[Job, Any], object]"
+"""Called with a job that ended in `completed`, and its result. It may be an async function."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -42,6 +45,7 @@ class RunOptions(TypedDict, total=False):
     retry_on: Errors | None
     fail_on: Errors | None
     on_failure: FailureHook | None
+    on_success: SuccessHook | None
 
 
 class TaskOptions(RunOptions, ShapeOptions, total=False):
@@ -65,6 +69,7 @@ class Rules(TypedDict, total=False):
     retry_on: Errors
     fail_on: Errors
     on_failure: FailureHook
+    on_success: SuccessHook
 
 
 def rules_of(options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
@@ -85,6 +90,8 @@ def rules_of(options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
         rules["fail_on"] = _errors(fail_on, "fail_on")
     if (hook := options.get("on_failure")) is not None:
         rules["on_failure"] = takes(hook, "on_failure", "the job", "the error")
+    if (hook := options.get("on_success")) is not None:
+        rules["on_success"] = takes(hook, "on_success", "the job", "the result")
     return rules
 
 
@@ -102,7 +109,7 @@ class TaskDefaults:
         app = Tenure(defaults=TaskDefaults(timeout=60, retries=5, on_failure=page_me))
 
     The options are those of `Tenure.task` about how jobs are run: `timeout`, `retries`, `backoff`, `result_ttl`,
-    `retry_on`, `fail_on` and `on_failure`. Raises `InvalidArgument`.
+    `retry_on`, `fail_on`, `on_failure` and `on_success`. Raises `InvalidArgument`.
     """
 
     def __init__(self, **options: Unpack[RunOptions]) -> None:
@@ -149,7 +156,7 @@ class Policy:
         self,
         name: str | None,
         function: Callable[..., Any],
-        encode_result: Callable[[Any], bytes],
+        results: Results,
         decode: Callable[[bytes], Arguments] | None = None,
     ) -> TaskSpec:
         """Resolve the options and their defaults."""
@@ -160,7 +167,7 @@ class Policy:
             self.queue,
             function,
             inspect.iscoroutinefunction(function),
-            encode_result,
+            results.encode,
             decode,
             timeout_ms=self.wire_timeout_ms(self.options) or None,
             retries=rules["retries"],
@@ -169,6 +176,8 @@ class Policy:
             batch=self.batch,
             retry_rule=RetryRule(rules.get("retry_on"), rules.get("fail_on")) if has_rule else None,
             on_failure=rules.get("on_failure"),
+            on_success=rules.get("on_success"),
+            decode_result=results.decode,
             run_in=self.place.run_in,
             max_memory=self.place.max_memory,
             persistent=bool(self.options.persistent),

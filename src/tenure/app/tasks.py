@@ -164,7 +164,7 @@ class Task(Generic[P, R, C]):
         return self._signature.rebuild(args, kwargs)
 
     def _spec(self, name: str) -> TaskSpec:
-        return self._policy.spec(name, self.__wrapped__, self.results.encode, self._decoders[name])
+        return self._policy.spec(name, self.__wrapped__, self.results, self._decoders[name])
 
     def using(self, **options: Unpack[UsingOptions]) -> Task[P, R, C]:
         """Return a copy of the task with these options for its jobs.

@@ -85,7 +85,7 @@ class Testing:
                 app.testing().drain()
 
         Jobs are claimed and settled in Redis as by a worker; their handlers run in this process, with middleware,
-        listeners, `on_failure` and the app's lifespan: sync ones in this thread, async ones on an event loop of this
+        listeners, hooks and the app's lifespan: sync ones in this thread, async ones on an event loop of this
         call. Jobs that are not due (delays, retries) stay, see `advance`. A persistent job runs once.
 
         `raises`: raise the first error of a handler, after its job is settled as in a worker (retried or failed);

@@ -114,15 +114,16 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "callback_failed": LogEvent(
         WARNING,
         "A function of the app that is not a handler failed or took too long; the worker continues without its answer.",
-        "`kind`: `backoff` (also a wrong delay), `retry_rule` (`retry_on`, `fail_on`), `hook` (`on_failure`; error), "
-        "or `listener` (error). `state=blocking` (warning): the listener held the event loop and every async job. "
-        "`state=hanging`: it did not end when it was cancelled, and no listener receives events until it ends. Logged "
-        "once for each task and kind, or once for each listener and type of error (then debug); hooks always",
+        "`kind`: `backoff` (also a wrong delay), `retry_rule` (`retry_on`, `fail_on`), `hook` (`on_failure`, "
+        "`on_success`; error), or `listener` (error). `state=blocking` (warning): the listener held the event loop and "
+        "every async job. `state=hanging`: it did not end when it was cancelled, and no listener receives events until "
+        "it ends. Logged once for each task and kind, or once for each listener and type of error (then debug); hooks "
+        "always",
     ),
     "events_dropped": LogEvent(
         WARNING,
         "Listeners or hooks are too slow; further calls are dropped.",
-        "`kind`: `listener`, or `hook` (`on_failure`; error)",
+        "`kind`: `listener`, or `hook` (`on_failure`, `on_success`; error)",
     ),
     "log_restored": LogEvent(
         WARNING, "The log is written again: stderr accepts its lines.", "`dropped`: how many it did not accept"

@@ -44,7 +44,8 @@ class TaskSpec:
     `name` None: the handler of a queue's raw payloads; `decode` is None then, and the function takes the `Job`.
     `decode` turns a payload into arguments and `encode_result` a return value into bytes; both raise `PayloadInvalid`.
     `timeout_ms` None: no limit. A job's own timeout or retries override these. `retry_rule` None: every error is
-    retried. `on_failure` is called with the `Job` and an `ErrorInfo` after the job ended in `failed` or `broken`.
+    retried. `on_failure` is called with the `Job` and an `ErrorInfo` after the job ended in `failed` or `broken`,
+    `on_success` with the `Job` and the result, by `decode_result`, after it ended in `completed`.
     `run_in` None: `LOOP` if the function is async, else `THREAD`. `max_memory`: the most bytes that a job process may
     use; 0: no limit. `persistent`: the default of its jobs. `warned`: which of the user's functions (backoff, retry
     rule) have failed and were logged, so that each is logged once. `limits`: those in the code of the whole app, with
@@ -64,6 +65,8 @@ class TaskSpec:
     batch: BatchRule | None = None
     retry_rule: RetryRule | None = None
     on_failure: Callable[..., object] | None = None
+    on_success: Callable[..., object] | None = None
+    decode_result: Callable[[bytes], Any] | None = None
     run_in: RunIn | None = None
     max_memory: int = 0
     persistent: bool = False

@@ -225,7 +225,7 @@ class Settler:
 
     def _end(self, batch: list[Item], answers: list[bool]) -> None:
         """Take settled leases out of the table, log their outcomes and notify the listeners."""
-        is_watched = self._events is not None or self._payloads is not None or logs_jobs()
+        is_watched = bool(self._events or self._hooks or self._payloads) or logs_jobs()
         for (held, outcome), was_held in zip(batch, answers, strict=True):
             if not was_held:
                 self._report_lost(held, outcome)

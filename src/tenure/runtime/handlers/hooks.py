@@ -1,25 +1,60 @@
-"""Calls the `on_failure` hooks of tasks, once for each failure, after it was settled, and concurrently with jobs."""
+"""Calls the hooks of tasks, `on_failure` and `on_success`: once for each end, after the settlement, beside the jobs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import Final
 
 from tenure.core import limits
+from tenure.core.codec import note_of
 from tenure.core.functions import is_async
-from tenure.core.job import ErrorInfo
-from tenure.core.outcome import Broken, Failed, Outcome
+from tenure.core.outcome import Broken, Completed, Failed, Outcome
+from tenure.core.task import TaskSpec
 from tenure.runtime.handlers.threads import CallThreads, result_of
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.jobs.job import JobServices, enter, new_job
+from tenure.runtime.jobs.job import Job, JobServices, enter, new_job
 from tenure.runtime.log import Once, callback_failed, log_event
 from tenure.runtime.ports import WorkerLimits
 
 HOOK_MS: Final = limits.MINUTE
 """How long an async hook may take, and how long a sync hook keeps its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook that is to be called with a job, and what it gets besides."""
+
+    function: Callable[..., object]
+    argument: Callable[[], object]
+
+    @property
+    def is_async(self) -> bool:
+        return is_async(self.function)
+
+    def __call__(self, job: Job) -> object:
+        return self.function(job, self.argument())
+
+
+def hook_of(held: Held, outcome: Outcome) -> Hook | None:
+    """Return the hook of a task for the end of a job. A persistent job never completes."""
+    spec = held.spec
+    match outcome:
+        case Failed(error) | Broken(error) if spec.on_failure is not None:
+            return Hook(spec.on_failure, lambda: error)
+        case Completed(result) if spec.on_success is not None and not held.persistent:
+            return Hook(spec.on_success, lambda: _result_of(spec, result))
+    return None
+
+
+def _result_of(spec: TaskSpec, data: bytes) -> object:
+    """Decode a result as callers get it; None for one that could not be kept."""
+    value = spec.decode_result(data) if spec.decode_result else None
+    return value if note_of(value) is None else None
 
 
 class Hooks:
@@ -32,28 +67,29 @@ class Hooks:
         self._services = services
         self._limits = most
         self._context = copy_context()
-        self._waiting: deque[tuple[Held, ErrorInfo]] = deque()
+        self._waiting: deque[tuple[Held, Hook]] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._threads = CallThreads(most.hooks_running)
         self._logged = Once(1)
 
     def ended(self, held: Held, outcome: Outcome) -> None:
         """Call the hook of a job that was settled."""
-        if held.spec.on_failure is None or not isinstance(outcome, (Failed, Broken)):
+        hook = hook_of(held, outcome)
+        if hook is None:
             return
         if len(self._waiting) >= self._limits.hooks_waiting:
             if self._logged.is_new(""):
                 log_event("events_dropped", logging.ERROR, kind="hook", waiting=len(self._waiting))
             return
-        self._waiting.append((held, outcome.error))
+        self._waiting.append((held, hook))
         self._start_next()
 
     def _start_next(self) -> None:
         if self._waiting and len(self._running) < self._limits.hooks_running:
-            held, error = self._waiting.popleft()
+            held, hook = self._waiting.popleft()
             self._logged.forget()
             # A separate context, as for a job: no hook sees the variables of another.
-            task = self._services.loop.create_task(self._call(held, error), context=self._context.copy())
+            task = self._services.loop.create_task(self._call(held, hook), context=self._context.copy())
             self._running.add(task)
             task.add_done_callback(self._call_ended)
 
@@ -70,19 +106,18 @@ class Hooks:
     def close(self) -> None:
         self._threads.close()
 
-    async def _call(self, held: Held, error: ErrorInfo) -> None:
-        hook, job = held.spec.on_failure, new_job(held, self._services)
-        assert hook is not None
+    async def _call(self, held: Held, hook: Hook) -> None:
+        job = new_job(held, self._services)
         enter(held)
         try:
             async with asyncio.timeout(HOOK_MS / limits.SECOND):
-                if is_async(hook):
-                    await hook(job, error)  # type: ignore[misc]
+                if hook.is_async:
+                    await hook(job)  # type: ignore[misc]
                 else:
-                    answer = self._threads.call(lambda: hook(job, error))
+                    answer = self._threads.call(lambda: hook(job))
                     await answer
                     result_of(answer)
         except BaseException as fault:
             ref = held.ref
             about = {"queue": ref.queue, "task": held.lease.record.task, "id": ref.id}
-            callback_failed("hook", fault, hook, logging.ERROR, **about)
+            callback_failed("hook", fault, hook.function, logging.ERROR, **about)

@@ -67,7 +67,7 @@ class Routes:
         return {queue: spec.batch for queue, spec in self._handlers.items() if spec.batch is not None}
 
     def have_hooks(self) -> bool:
-        return any(spec.on_failure is not None for spec in self._specs)
+        return any((spec.on_failure or spec.on_success) is not None for spec in self._specs)
 
 
 def _first(names: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
             return outcome_of_error(held, TypeError(text), random)
     if held.cancelled is not None and held.persistent:
         return Cancelled(held.cancelled)
-    if held.spec.result_ttl_ms == 0:
+    if held.spec.result_ttl_ms == 0 and held.spec.on_success is None:
         return _NOT_KEPT
     return Completed(_encoded(held, value), held.spec.result_ttl_ms)
 
