@@ -45,6 +45,12 @@ def _setting(default: Any, meaning: str, *variables: str, read: Callable[[str], 
     return field(default=default, repr=shown, metadata={"variable": Variable(variables, read, meaning)})
 
 
+def _read_switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise invalid("log_jobs", "1 or 0", names.shown(text))
+    return text == "1"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a client. Times are seconds, sizes are bytes.
@@ -128,6 +134,14 @@ class Settings:
         "How much of a job's error a worker logs: the `traceback`, only the `message`, or only the `type`, where they "
         "hold data. Only for workers.",
         "TENURE_LOG_ERRORS",
+    )
+
+    log_jobs: bool | None = _setting(
+        None,
+        "Whether `tenure worker` logs the start and the end of each job: `1`, also above 50 a second, or `0`. Not set: "
+        "above 50 a second it logs their number each second. Only for this command, as `--log-jobs` is.",
+        "TENURE_LOG_JOBS",
+        read=_read_switch,
     )
 
     credentials: Credentials | None = field(default=None, repr=False, compare=False)

@@ -1,6 +1,7 @@
 """The log of `tenure worker`: one line an event, for people or as JSON, and never a payload."""
 
 import json
+import re
 from datetime import datetime
 
 import pytest
@@ -75,15 +76,44 @@ def test_less_of_an_error_where_errors_hold_data(tenure, job, redis_url, detail)
     assert "  | " not in run.err
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_starts_and_ends_where_they_are_wanted(tenure, redis_url, tmp_path, wanted):
+WANTED = [
+    ([], {}, True),
+    (["--log-jobs", "--log-level=error"], {}, True),
+    ([], {"TENURE_LOG_JOBS": "0"}, False),
+    (["--log-jobs"], {"TENURE_LOG_JOBS": "0"}, True),
+    (["--no-log-jobs", "--log-level=debug"], {}, False),
+    (["--log-level=warning"], {}, False),
+]
+
+
+@pytest.fixture
+def fine(redis_url, tmp_path):
     (tmp_path / "fine.py").write_text("from tenure import Tenure\napp = Tenure()\n@app.task\ndef fine() -> None: ...\n")
     with Tenure(redis_url) as app:
-        id = app.task(name="fine.fine")(lambda: None).enqueue().id
-    options = ["--log-jobs"] if wanted else ["--no-log-jobs", "--log-level=debug"]
-    run = tenure("worker", "fine:app", "--burst", *options, url=redis_url).end()
-    assert (f"started queue=default task=fine.fine id={id} attempt=1" in run.err) is wanted
-    assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is wanted
+        yield app.task(name="fine.fine")(lambda: None)
+
+
+@pytest.mark.parametrize(("options", "variables", "are_wanted"), WANTED)
+def test_starts_and_ends_of_jobs_off_a_terminal(tenure, fine, redis_url, options, variables, are_wanted):
+    id = fine.enqueue().id
+    run = tenure("worker", "fine:app", "--burst", *options, url=redis_url, **variables).end()
+    assert (f"started queue=default task=fine.fine id={id} attempt=1 waited=" in run.err) is are_wanted
+    assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is are_wanted
+
+
+@pytest.mark.parametrize("are_all_wanted", [True, False])
+def test_many_jobs_have_a_line_each_or_are_counted(tenure, fine, redis_url, are_all_wanted):
+    fine.enqueue_many([fine.call() for _ in range(600)])
+    run = tenure("worker", "fine:app", "--burst", *["--log-jobs"] * are_all_wanted, url=redis_url).end()
+    lines = sum(" INFO completed " in line for line in run.err.splitlines())
+    counted = [int(one) for one in re.findall(r"jobs_counted started=\d+ completed=(\d+)", run.err)]
+    assert lines + sum(counted) == 600, run.err
+    assert (lines == 600) is are_all_wanted
+
+
+def test_a_variable_that_is_no_switch(tenure, redis_url):
+    run = tenure("worker", "jobs:app", url=redis_url, TENURE_LOG_JOBS="all").end(expect=2)
+    assert "TENURE_LOG_JOBS is not usable: log_jobs must be 1 or 0, got 'all'." in run.err
 
 
 CONFIGURED = """

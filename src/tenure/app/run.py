@@ -196,6 +196,7 @@ def _settings_of(app: Tenure, options: WorkerOptions) -> WorkerSettings:
         durable=app.settings.durable,
         max_payload=_max_payload(app),
         log_errors=names.log_errors(app.settings.log_errors),
+        logs_each_job=bool(app.settings.log_jobs),
         source=options.source or _source_of(app),
         new_id=new_id,
     )

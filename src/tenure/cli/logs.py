@@ -60,14 +60,14 @@ class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
 def set_up_logging(level: str, form: str | None = None, jobs: bool | None = None, *, by_app: bool = False) -> None:
     """Log on stderr from this level on. `form`: `human` or `json`; None: as TENURE_LOG_FORMAT says.
 
-    `jobs`: also each start and each good end of a job; None: on a terminal, and at debug. `by_app`: see `log_to`.
-    Raises `NotConfigured` for another value of the variable.
+    `jobs`: also each start and each good end of a job, at any level; None: by TENURE_LOG_JOBS, else at info and
+    debug. `by_app`: see `log_to`. Raises `NotConfigured` for another value of a variable.
     """
-    handler = StderrHandler()
-    form = form or Settings.load().log_format
+    handler, settings = StderrHandler(), Settings.load(log_format=form, log_jobs=jobs)
+    form, jobs = settings.log_format, settings.log_jobs
     handler.setFormatter(TerminalFormatter() if form == "human" and draws_colours(sys.stderr) else formatter(form))
     log_to(handler, logging.getLevelNamesMapping()[level.upper()], by_app=by_app)
-    if jobs or (jobs is None and (level == "debug" or sys.stderr.isatty())):
+    if jobs or (jobs is None and level in ("debug", "info")):
         JOBS.setLevel(logging.INFO)
 
 
@@ -113,7 +113,8 @@ def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option(
         "--log-jobs/--no-log-jobs", default=None,
-        help="Log the start and the end of each job. [default: on a terminal, and at debug]",
+        help="Log the start and the end of each job, or of none. [default: TENURE_LOG_JOBS, or of each, and above 50 "
+        "jobs a second a line a second with their number]",
     )  # fmt: skip
     @click.option(
         "--log-by-app", is_flag=True,
@@ -138,6 +139,7 @@ def logs_as_asked(command: Callable[..., None]) -> Callable[..., None]:
         # A keeper process logs in the same form.
         os.environ.update({"TENURE_LOG_FORMAT": log_format} if log_format else {})
         os.environ.update({"TENURE_LOG_ERRORS": log_errors} if log_errors else {})
+        os.environ.update({} if log_jobs is None else {"TENURE_LOG_JOBS": str(int(log_jobs))})
         command(*args, **options)
 
     return logging_command

@@ -20,8 +20,13 @@ class LogEvent(NamedTuple):
 
 # The line for people has no message, because it would only repeat the name.
 OUTCOMES: Final[Mapping[str, LogEvent]] = {
-    "started": LogEvent(INFO, "An attempt began.", "only with `--log-jobs`, as the next line"),
-    "completed": LogEvent(INFO, "The job completed.", "`seconds`: how long its attempt took"),
+    "started": LogEvent(
+        INFO,
+        "An attempt began.",
+        "`waited`: how many seconds the job was ready before; not for delayed jobs and retries. "
+        "Not with `--no-log-jobs`, as the next line",
+    ),
+    "completed": LogEvent(INFO, "The job completed.", "`seconds`: how long its attempt took; `waited`: as above"),
     "retried": LogEvent(
         INFO, "The attempt failed; the job runs again.", "`delay_ms`: the time until then, if it does not run at once"
     ),
@@ -47,6 +52,11 @@ OUTCOMES: Final[Mapping[str, LogEvent]] = {
 }
 
 WORKER: Final[Mapping[str, LogEvent]] = {
+    "jobs_counted": LogEvent(
+        INFO,
+        "Too many jobs for lines of their own; how many started and completed.",
+        "once a second while there are more than 50 jobs a second. `in_s`: since when it counts",
+    ),
     "cancel_requested": LogEvent(
         INFO, "The job is to be cancelled; an async handler is cancelled now.", "`started`: whether it runs"
     ),

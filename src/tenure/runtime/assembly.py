@@ -62,6 +62,7 @@ class WorkerSettings:
     durable      how many replicas must have the outcomes of jobs
     max_payload  jobs with more bytes end in `broken` and are not decoded; None: no limit
     log_errors   how much of a job's error is logged
+    logs_each_job  each job has its lines in the log, also when there are many
     source       the app that the schedules of the code belong to; empty: they are not announced
     new_id       draws the ids of the jobs of schedules
     """
@@ -78,6 +79,7 @@ class WorkerSettings:
     durable: int = 0
     max_payload: int | None = None
     log_errors: ErrorDetail = "traceback"
+    logs_each_job: bool = False
     source: str = ""
     new_id: Callable[[], str] = lambda: secrets.token_hex(7)
     burst_wait_s: float = math.inf

@@ -9,6 +9,7 @@ from tenure.runtime.intake import Intake
 from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.loops import MonitoredDriver
 from tenure.runtime.observe.dispatcher import EventDispatcher
+from tenure.runtime.observe.job_log import JobLog
 from tenure.runtime.observe.latency import Latencies
 from tenure.runtime.ports import Env
 from tenure.runtime.stored import StoredPayloads
@@ -29,3 +30,4 @@ class WorkerContext:
     events: EventDispatcher | None = None
     latencies: Latencies = field(default_factory=Latencies)
     payloads: StoredPayloads | None = None
+    job_log: JobLog = field(default_factory=JobLog)

@@ -16,7 +16,7 @@ from tenure.runtime.isolation.child import Launch
 from tenure.runtime.isolation.pool import ProcessPool
 from tenure.runtime.jobs.held import Batch, Ended, Held, Outcomes, Runner
 from tenure.runtime.jobs.job import JobServices
-from tenure.runtime.log import log_event, logs_jobs, started
+from tenure.runtime.log import log_event
 from tenure.runtime.settler import Settler
 
 PROCESS: Final = RunIn.PROCESS
@@ -33,6 +33,7 @@ class Executor:
         self._clock = clock = context.env.clock
         self._inflight = inflight = context.inflight
         self._intake = context.intake
+        self._job_log = context.job_log
         self._latencies = context.latencies
         self._kept = kept = context.intake.kept
         self._settler = settler
@@ -54,7 +55,7 @@ class Executor:
         if not self._intake.is_open:
             return
         inflight, now = self._inflight, self._clock()
-        is_watched, kept = self._events is not None or logs_jobs(), self._kept
+        is_watched, kept = self._events is not None or self._job_log.has_lines, self._kept
         for run in inflight.starting(now, kept.may_start, kept.fresh_after()):
             if is_watched:
                 self._report_start(run)
@@ -86,8 +87,7 @@ class Executor:
         for held in run.members:
             if self._events is not None:
                 self._events.started(held)
-            if logs_jobs():
-                started(held.lease)
+            self._job_log.started(held)
 
     def _finished(self, ended: Sequence[Ended]) -> None:
         self._latencies.finished(ended)

@@ -26,7 +26,7 @@ from tenure.runtime.errors import describe
 
 LOGGER = logging.getLogger("tenure.worker")
 JOBS: Final = logging.getLogger("tenure.jobs")
-"""One line for each start and each good end of a job. Off unless its level is set: there may be 10,000 a second."""
+"""The starts and good ends of jobs. Off unless its level is set, as `tenure worker` does."""
 if JOBS.level == logging.NOTSET:
     JOBS.setLevel(logging.WARNING)
 DROPS_EVERY_S: Final = 10.0
@@ -118,16 +118,23 @@ def logs_jobs() -> bool:
     return JOBS.level != logging.NOTSET and is_on(JOBS, logging.INFO)
 
 
-def started(lease: Lease) -> None:
-    _of("started", lease, {"attempt": lease.attempt}, JOBS)
+def started(lease: Lease, waited: float | None = None) -> None:
+    _of("started", lease, {"attempt": lease.attempt, "waited": waited}, JOBS)
 
 
-def ended(lease: Lease, outcome: Outcome, seconds: float | None = None, errors: ErrorDetail = "traceback") -> None:
-    """Log how an attempt ended. `seconds`: how long it took, if it is known. `errors`: how much of an error to show."""
+def ended(
+    lease: Lease,
+    outcome: Outcome,
+    seconds: float | None = None,
+    errors: ErrorDetail = "traceback",
+    waited: float | None = None,
+) -> None:
+    """Log how an attempt ended. `seconds`: how long it took; `waited`: how long the job was ready before; None:
+    unknown. `errors`: how much of an error to show."""
     match outcome:
         case Completed() | Cancelled():  # first, as it is the common case
             if logs_jobs():
-                _of(type(outcome).__name__.lower(), lease, {"seconds": seconds}, JOBS)
+                _of(type(outcome).__name__.lower(), lease, {"seconds": seconds, "waited": waited}, JOBS)
         case Released() | Unroutable():
             if LOGGER.isEnabledFor(logging.DEBUG):
                 _of(type(outcome).__name__.lower(), lease)

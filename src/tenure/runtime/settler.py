@@ -20,7 +20,7 @@ from tenure.core.steps import durably
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.hooks import Hooks
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.log import Once, brief, ended, log_event, logs_jobs, source_location
+from tenure.runtime.log import Once, brief, log_event, source_location
 from tenure.runtime.loops import redis_pauses
 from tenure.runtime.ports import Env
 
@@ -92,6 +92,7 @@ class Settler:
         self._inflight = context.inflight
         self._hooks = hooks
         self._payloads = context.payloads
+        self._job_log = context.job_log
         self._outboxes: dict[str, Outbox] = {}
         """Of the queues with outcomes that are not settled."""
         self._groups: dict[tuple[str, str], list[Item]] = {}
@@ -111,7 +112,7 @@ class Settler:
 
     def put_all(self, ended: Iterable[Item]) -> None:
         """Settle leases with these outcomes, as `put` does."""
-        is_timed = self._events is not None or logs_jobs()
+        is_timed = self._events is not None or self._job_log.has_lines
         for item in ended:
             held, outcome = item
             if type(outcome) is Retried and not self._has_delays:
@@ -225,18 +226,22 @@ class Settler:
 
     def _end(self, batch: list[Item], answers: list[bool]) -> None:
         """Take settled leases out of the table, log their outcomes and notify the listeners."""
-        is_watched = bool(self._events or self._hooks or self._payloads) or logs_jobs()
+        is_watched = bool(self._events or self._hooks or self._payloads) or self._job_log.has_lines
+        others = 0
         for (held, outcome), was_held in zip(batch, answers, strict=True):
             if not was_held:
+                others += 1
                 self._report_lost(held, outcome)
             elif is_watched or type(outcome) is not Completed:
-                ended(held.lease, outcome, held.seconds, self._errors)
+                others += type(outcome) is not Completed
+                self._job_log.ended(held, outcome, self._errors)
                 if self._events is not None:
                     self._events.ended(held, outcome)
                 if self._hooks is not None:
                     self._hooks.ended(held, outcome)
                 if self._payloads is not None and type(outcome) is Completed:
                     self._payloads.completed(held)
+        self._job_log.completed(len(batch) - others)
         self._inflight.gone([held for held, _ in batch])
         if self._doubtful:
             self._doubtful.difference_update([held.ref for held, _ in batch])

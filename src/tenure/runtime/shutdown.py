@@ -93,6 +93,7 @@ class Shutdown:
             events.worker_stopped(released, hard)
             await _within(events.flushed(), HARD_S if hard else most.tell_ms / limits.SECOND)
             unheard = events.unheard
+        self._context.job_log.close()
         about = {"released": released, "hard": hard, "handlers_running": running, "left": left, "unheard": unheard}
         log_event("worker_stopped", logging.WARNING if left else None, worker=self._context.worker, **about)
         if hard:

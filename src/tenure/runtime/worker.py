@@ -27,6 +27,7 @@ from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.log import brief, log_event
 from tenure.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
 from tenure.runtime.observe.dispatcher import EventDispatcher
+from tenure.runtime.observe.job_log import JobLog
 from tenure.runtime.ports import Driver, Env, Keeper
 from tenure.runtime.round_robin import WeightedRoundRobin
 from tenure.runtime.shutdown import ExitStatus, Shutdown
@@ -165,6 +166,7 @@ class Worker:
             intake,
             self._events,
             payloads=self._code.payloads,
+            job_log=JobLog(lambda: inflight.started, logs_each=self._settings.logs_each_job, clock=env.clock),
         )
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
         self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)
