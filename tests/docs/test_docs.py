@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.testing.server import RedisServer
 from tests.support.launcher import Launcher
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,12 +105,13 @@ def commands() -> Iterator[Path]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str, commands: Path) -> None:
+def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, server: RedisServer, commands: Path) -> None:
     for package in packages_of(page):
         pytest.importorskip(package)
     environment = {
         **os.environ,
-        "TENURE_URL": redis_url,
+        "TENURE_URL": server.url,
+        "REDIS_URL": server.tcp_url,  # for the code of other queues
         "TENURE_NAMESPACE": re.sub(r"\W", "-", page.stem),
         "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONWARNINGS": "error",
@@ -118,7 +120,11 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, redis_url: str
     for number, block in enumerate(blocks_of(page)):
         if block.package and find_spec(block.package) is None:
             continue
-        if block.file:
+        if block.package:
+            script = tmp_path / f"block{number}.py"
+            write(script, block.text)
+            run([sys.executable, str(script)], tmp_path, environment | {"PYTHONWARNINGS": "ignore"})
+        elif block.file:
             write(tmp_path / block.file, block.text)
         elif block.kind == "python":
             script = tmp_path / f"block{number}.py"

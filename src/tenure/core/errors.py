@@ -25,8 +25,8 @@
         ├── JobNotFound (LookupError)     no such job, or its record has expired
         └── JobFailed                     the job ended without a result
 
-`Retry`, `Fail` and `JobCancelled` are not in this tree: handlers raise them to choose their outcome. See
-`tenure.core.signals`.
+`Retry`, `RateLimited`, `Fail` and `JobCancelled` are not in this tree: handlers raise them to choose their outcome.
+See `tenure.core.signals`.
 """
 
 from __future__ import annotations
