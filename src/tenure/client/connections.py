@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -52,6 +53,7 @@ class Connections:
         self._node_patience_ms = node_patience_ms
         self._lock = threading.Lock()
         self._sync: SyncDriver | None = None
+        self._close_sync: weakref.finalize[Any, Connections] | None = None
         # A weak dictionary would keep closed loops, because each driver references its loop. They are removed below.
         self._async: dict[AbstractEventLoop, tuple[AsyncDriver, AsyncGenerator[None]]] = {}
 
@@ -75,9 +77,9 @@ class Connections:
     def close(self) -> None:
         """Close the connections of blocking code."""
         with self._lock:
-            driver, self._sync = self._sync, None
-        if driver is not None:
-            driver.close()
+            close, self._close_sync, self._sync = self._close_sync, None, None
+        if close is not None:
+            close()
 
     async def aclose(self) -> None:
         """Close the connections of the running loop, of closed loops, and of blocking code."""
@@ -93,11 +95,16 @@ class Connections:
 
     def _driver(self) -> SyncDriver:
         driver = self._sync
-        if driver is None:
+        if driver is None or driver.is_closed:
             from tenure.redis.drivers import blocking_driver
 
             with self._lock:
-                driver = self._sync = self._sync or blocking_driver(self._settings.url, **self._options())
+                driver = self._sync
+                # A function that `atexit` calls after the finalizer may use the app again.
+                if driver is None or driver.is_closed:
+                    driver = self._sync = blocking_driver(self._settings.url, **self._options())
+                    # At the end of the program, or of this object: else `python -W error` reports open sockets.
+                    self._close_sync = weakref.finalize(self, driver.close)
         return driver
 
     def _async_driver(self) -> AsyncDriver:

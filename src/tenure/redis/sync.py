@@ -77,6 +77,10 @@ class SyncDriver(Retrying[BlockingLink]):
         own = (self._connector, channels, self._patience, self._reply_timeout, self._random, self._availability)
         return Subscription(*own)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """Close the idle connections; those in use close as their calls end. The driver cannot be used again."""
         self._closed = True
