@@ -20,6 +20,7 @@ from tests.faults.scenarios import (
     replies,
     reuse,
     server,
+    shared_machine,
     ticks,
     zombies,
 )
@@ -41,10 +42,13 @@ _PARTS: Final = (
     ticks,
     limited,
     limit_storm,
+    shared_machine,
 )
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
-STORMS: Final = frozenset({"S01", "S07", "S28", "S29", "S32", "S70", "S71", "S72", "S80", "S81", "S82", "S83", "S84"})
+STORMS: Final = frozenset(
+    {"S01", "S07", "S28", "S29", "S32", "S70", "S71", "S72", "S80", "S81", "S82", "S83", "S84", "S85"}
+)
 """Kills and stops at random, and clusters, which only `make faults` plays. In the tests S03, S04, S06, the crash
 matrix, the walks of limits and tests of each kind of fault stand for them."""
 LANES: Final = "S40"
