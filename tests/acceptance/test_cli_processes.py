@@ -132,7 +132,7 @@ def test_a_stop_of_the_parent_alone_lets_the_programs_of_jobs_finish(task, tenur
     job = app.task(name=f"jobs.{task}")(lambda: 0).enqueue()
     until(lambda: written(tmp_path / "converting"))
     os.kill(run.process.pid, signal.SIGTERM)
-    run.wait_for("worker_draining")
+    run.wait_for("worker_stopping")
     (tmp_path / "continue").touch()
     ended(run)
     assert job.result(timeout=120) == 0

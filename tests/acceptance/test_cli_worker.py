@@ -158,7 +158,7 @@ def test_after_the_grace_time_running_jobs_are_handed_back(tenure, app, redis_ur
 def test_a_second_signal_stops_hard(tenure, app, redis_url, task):
     app.tasks[task].enqueue(60.0)
     run = tenure("worker", "jobs:app", url=redis_url).wait_for("sleeping", "out")
-    run.signal(signal.SIGTERM).wait_for("worker_draining")
+    run.signal(signal.SIGTERM).wait_for("worker_stopping")
     began = time.monotonic()
     run.signal(signal.SIGTERM).end(expect=3)
     assert time.monotonic() - began < 10, "the jobs have half a minute else, and last longer"

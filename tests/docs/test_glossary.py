@@ -12,4 +12,5 @@ def test_each_word_has_one_meaning():
     rows = re.findall(r"^\| ([a-z][a-z, -]*) \| ", words, re.MULTILINE)
     counts = Counter(word for row in rows if row != "word" for word in row.split(", "))
     assert len(counts) > 50
+    assert {"limit", "share", "partition", "header", "drain"} <= set(counts)
     assert {word for word, count in counts.items() if count > 1} == set()

@@ -82,7 +82,7 @@ def working(app: Tenure) -> Iterator[None]:
     try:
         yield
     finally:
-        loop.call_soon_threadsafe(worker.drain)
+        loop.call_soon_threadsafe(worker.stop_gracefully)
         thread.join(LONG_S)
         assert not thread.is_alive()
 

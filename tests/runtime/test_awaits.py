@@ -45,7 +45,7 @@ async def test_the_log_names_both_tasks_once_and_the_announcement_counts_the_job
     running = asyncio.create_task(run_worker(app, options, created=workers.append))
     for job in jobs:
         assert await job.aresult(timeout=30) == 1
-    workers[0].drain()
+    workers[0].stop_gracefully()
     await running
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("result_awaited")]
     assert len(lines) == 1

@@ -39,7 +39,7 @@ async def test_what_runs_may_go_on_for_longer_than_the_time_of_grace():
     assert isinstance(rig.engine.settled[0].outcome, Completed)
 
 
-@pytest.mark.parametrize("how", ["stop", "drain"])
+@pytest.mark.parametrize("how", ["stop", "stop_gracefully"])
 async def test_a_stop_while_it_retires_is_an_ordinary_one(how):
     """Not a hard one: that is what the second stop would be."""
     gate = Gate()
@@ -53,15 +53,15 @@ async def test_a_stop_while_it_retires_is_an_ordinary_one(how):
     assert not any(isinstance(one.outcome, Completed) for one in rig.engine.settled)
 
 
-async def test_a_stop_and_an_order_to_drain_are_one_ask_and_to_stop_again_is_a_hard_one():
-    """Whichever comes first: a supervisor orders its processes to drain when it gets the signal that they get too."""
+async def test_a_stop_and_an_order_to_stop_are_one_ask_and_to_stop_again_is_a_hard_one():
+    """Whichever comes first: a supervisor orders its processes to stop when it gets the signal that they get too."""
     gate = Gate()
     async with Rig(gated(gate), grace_ms=60_000) as rig:
         rig.engine.add("a")
         await gate.begun.get()
-        rig.worker.drain()
+        rig.worker.stop_gracefully()
         rig.worker.stop()
-        rig.worker.drain()
+        rig.worker.stop_gracefully()
         await asyncio.sleep(0.1)
         assert rig.done is not None
         assert not rig.done.done()

@@ -223,7 +223,7 @@ def _keeper_of(app: Tenure, parent: ParentSocket | None, workers: Sequence[Worke
 
     def stop(hard: bool) -> None:
         for worker in workers:
-            worker.stop_hard() if hard else worker.drain()
+            worker.stop_hard() if hard else worker.stop_gracefully()
 
     def retire() -> None:
         for worker in workers:

@@ -159,7 +159,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     ),
     "worker_paused": LogEvent(INFO, "The worker was asked to start no jobs; running jobs continue."),
     "worker_resumed": LogEvent(INFO, "The worker starts jobs again."),
-    "worker_draining": LogEvent(
+    "worker_stopping": LogEvent(
         INFO,
         "The worker stops claiming; running jobs may finish.",
         "`running`: how many. `reason`: the worker retires, because of its age, its number of jobs, its memory, or "

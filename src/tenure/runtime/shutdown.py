@@ -19,7 +19,7 @@ from tenure.runtime.isolation.messages import PROCESS_EXIT_MS
 from tenure.runtime.jobs.held import RUNNING, SETTLING, Batch, Held
 from tenure.runtime.log import brief, log_event
 
-RECYCLE_DRAIN_MS: Final = limits.HOUR
+RECYCLE_MS: Final = limits.HOUR
 """How long a worker that is recycled waits for its running jobs. The rest then have the grace period."""
 HARD_S: Final = limits.HARD_STOP_MS / limits.SECOND
 
@@ -58,15 +58,15 @@ class Shutdown:
         self._fetching.add_done_callback(lambda _: self._release_pending())
         self._parts.canceller.end_persistent()
         running = len(self._inflight.running)
-        log_event("worker_draining", level, worker=self._context.worker, running=running, reason=reason)
+        log_event("worker_stopping", level, worker=self._context.worker, running=running, reason=reason)
         if self._context.events is not None:
             self._context.events.worker_stopping(running)
 
-    async def drain(self, grace_ms: int, retiring: bool, hurry: asyncio.Event) -> None:
+    async def wait_for_jobs(self, grace_ms: int, retiring: bool, hurry: asyncio.Event) -> None:
         """Wait for running handlers. If the worker is retiring, until they end or `hurry` is set."""
         if retiring:
-            drained = self._until_all(lambda run: run.abandoned or run.persistent)
-            await _unless(hurry, drained, RECYCLE_DRAIN_MS / limits.SECOND)
+            ended = self._until_all(lambda run: run.abandoned or run.persistent)
+            await _unless(hurry, ended, RECYCLE_MS / limits.SECOND)
         await self._or_hard(self._until_all(lambda run: run.abandoned), grace_ms)
 
     async def finish(self, crashed: bool) -> ExitStatus:

@@ -75,21 +75,21 @@ class Worker:
     def stop(self) -> None:
         """Stop: start nothing new, let running jobs finish. A second call stops hard, at once.
 
-        A `drain` by the parent does not count as the first: the same Ctrl-C may reach it and this process.
+        A `stop_gracefully` by the parent does not count as the first: the same Ctrl-C may reach it and this process.
         """
         if self._asked:
             self._hard.set()
         self._asked = True
-        self.drain()
+        self.stop_gracefully()
 
-    def drain(self) -> None:
+    def stop_gracefully(self) -> None:
         """Stop: start nothing new, let running jobs finish. A second call changes nothing."""
         self._hurry.set()
         self._stop.set()
 
     def stop_hard(self) -> None:
         """Stop without waiting for running jobs."""
-        self.drain()
+        self.stop_gracefully()
         self._hard.set()
 
     def retire(self, reason: str, level: int = logging.INFO) -> None:
@@ -244,7 +244,7 @@ class Worker:
         shutdown = Shutdown(self._context, self._parts, self._fetching, self._hard)
         await shutdown.begin(self.retiring, self._retire_level)
         if self._fatal is None:
-            await shutdown.drain(self._settings.grace_ms, self.retiring is not None, self._hurry)
+            await shutdown.wait_for_jobs(self._settings.grace_ms, self.retiring is not None, self._hurry)
         status = await shutdown.finish(crashed)
         return ExitStatus.FAILED if self._fatal is not None and status is not ExitStatus.HARD else status
 

@@ -191,7 +191,7 @@ class _Runs(Base):
 
     def _end(self) -> None:
         if self._is_stopping and self._worker is not None:
-            self._worker.drain()
+            self._worker.stop_gracefully()
 
     async def _watch(self, until_empty: bool) -> None:
         """Emit `all-empty` when the queues have become empty, and `no-active-queues` while they stay so; with
