@@ -34,6 +34,28 @@ def test_the_list_of_guides_has_every_guide():
     assert sorted(listed) == sorted(page.name for page in guides.glob("*.md") if page.name != "README.md")
 
 
+FIELD_WORDS = {
+    "errors": "failed jobs, dead letter",
+    "monitor": "monitoring, alert, dashboard, Prometheus",
+    "limits": "rate limit, concurrency limit",
+    "schedules": "cron, periodic tasks",
+    "unique": "deduplication, debounce, throttle",
+    "deploy": "graceful shutdown, systemd, Kubernetes, health",
+    "isolate": "timeout, memory leak",
+    "testing": "unit test, pytest",
+    "retries": "backoff",
+    "logging": "log",
+}
+"""By guide: what people search for. The search puts a guide first that has the words in its title or a heading."""
+
+
+def test_guides_have_the_words_of_the_field_in_their_headings():
+    for page, words in FIELD_WORDS.items():
+        text = re.sub(r"^```.*?^```$", "", (DOCS / "howto" / f"{page}.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+        headings = "\n".join(re.findall(r"^#+ (.+)$", text, re.MULTILINE)).lower()
+        assert [word for word in words.split(", ") if word.lower() not in headings] == [], page
+
+
 def as_on_the_site(docstring):
     lines = inspect.cleandoc(docstring).split("\n")
     app: Any = None
