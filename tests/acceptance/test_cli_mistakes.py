@@ -384,3 +384,27 @@ def test_queues_are_named_as_they_are_called_and_earlier_spellings_refused(tenur
 )
 def test_how_progress_is_written(current, total, text):
     assert amount(current, total) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["retry"], "For the whole queue: tenure retry default --all --state failed"),
+        (["cancel"], "For the whole queue: tenure cancel default --all"),
+        (["discard"], "For the whole queue: tenure purge default --state failed"),
+        (["job"], "For the whole queue: tenure jobs default"),
+    ],
+)
+def test_a_queue_in_place_of_a_job(command, app, redis_url, words, advice):
+    app.queue("default").enqueue(b"x")
+    mistake(command(*words, "default", "--url", redis_url), "'default' is a queue, not a job.", advice)
+
+
+def test_commands_for_other_formats_name_what_native_has(command):
+    mistake(command("monitor", "orders", "--url", NOWHERE), "needs no monitor: its workers return the jobs")
+    mistake(command("migrate", "orders", "--url", NOWHERE), "To move a queue to another server, add --to-url URL.")
+
+
+def test_arguments_that_do_not_fit_are_no_earlier_job(command):
+    message = mistake(command("enqueue", "jobs:app", "jobs.add", '{"aa": 1}', "--url", NOWHERE), "Did you mean 'a'?")
+    assert "accepts=" not in message

@@ -67,7 +67,8 @@ def cancel(queue: str | None, job_id: str | None, request: Request, reason: str,
         )
     else:
         if queue is None:
-            queue = queue_of(app, job_id, {"queue": None, "job": job_id, "answer": "nothing"} if as_json else None)
+            nothing = {"queue": None, "job": job_id, "answer": "nothing"}
+            queue = queue_of(app, job_id, nothing if as_json else None, whole="tenure cancel {} --all")
         _cancel_job(app, queue, job_id, reason, as_json)
 
 

@@ -15,6 +15,7 @@ from tenure.cli.errors import UserError, note
 from tenure.cli.output.tables import answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import note_unknown, reaching
+from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
 from tenure.core.job import State
@@ -29,7 +30,7 @@ MARGIN_MS: Final = 100
 @click.argument("queue", required=False, shell_complete=queue_names)
 @click.option("--deep", is_flag=True, help="Also check all items for those that are in no list.")
 @click.option(
-    "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), metavar="SECONDS",
+    "--grace", type=Duration(0, limits.DAY / limits.SECOND), metavar="DURATION",
     help="How long an item must be without a lease; 0: return it at first sight. [default: that of the protocol, 5]",
 )  # fmt: skip
 @click.option("--payloads", is_flag=True, help="Instead delete large payloads that no job names, after a day.")

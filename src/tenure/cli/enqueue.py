@@ -13,6 +13,7 @@ from tenure.cli.errors import UserError, note
 from tenure.cli.input import arguments, given
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import reaching, without
+from tenure.cli.units import Duration
 from tenure.client.handle import JobHandle
 from tenure.core import limits
 from tenure.core.engine import Feature
@@ -52,9 +53,9 @@ def _headers(context: click.Context, option: click.Parameter, values: tuple[str,
 @click.option("id", "--id", metavar="TEXT", help="An id of your own; a second job with it is refused.")
 @click.option(
     "--delay",
-    type=click.FloatRange(0, _MAX_DELAY_S),
-    metavar="SECONDS",
-    help="How long the job waits before it may run.",
+    type=Duration(0, _MAX_DELAY_S),
+    metavar="DURATION",
+    help="How long the job waits before it may run: seconds, or 90s, 15m, 2h, 7d.",
 )
 @click.option("--lane", metavar="NAME", help="Jobs with the same lane run one at a time, in order.")
 @click.option(

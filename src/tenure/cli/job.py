@@ -48,7 +48,8 @@ def job(
     """
     if job_id is None:
         job_id = queue
-        queue = queue_of(app, job_id, {"queue": None, "id": job_id, "state": None} if as_json else None)
+        nothing = {"queue": None, "id": job_id, "state": None}
+        queue = queue_of(app, job_id, nothing if as_json else None, whole="tenure jobs {}")
     parts = jobs.Parts(content=payload, headers=headers)
     if watched:
         if without(app, Feature.RESULTS):

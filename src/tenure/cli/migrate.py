@@ -16,6 +16,7 @@ from tenure.cli.output.tables import answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import note_unknown, reaching
 from tenure.cli.transfer import MOST_WAIT_S, Way, transfer
+from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
 from tenure.core.engine import FullEngine
@@ -53,9 +54,9 @@ def _check(queue: str | None, to: str | None, to_url: str | None, every: bool, *
 @click.option("--dry-run", is_flag=True, help="With --to-url: check both servers, count the jobs, and move nothing.")
 @click.option(
     "--wait",
-    type=click.IntRange(0, MOST_WAIT_S),
+    type=Duration(0, MOST_WAIT_S),
     default=0,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="With --to-url: follow the jobs that workers hold until none is left, for at most this time.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -66,7 +67,7 @@ def migrate(
     to_url: str | None,
     every: bool,
     dry_run: bool,
-    wait: int,
+    wait: float,
     yes: bool,
     app: Tenure,
     as_json: bool,
@@ -103,7 +104,8 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_js
     to = queue if to is None else names.queue_name(to)
     make = entry_of(app.engine).migration
     if make is None:
-        raise lacking(app, "tenure migrate", [one for one in ENTRIES if one.migration is not None])
+        error = lacking(app, "tenure migrate", [one for one in ENTRIES if one.migration is not None])
+        raise UserError(f"{error.message} To move a queue to another server, add --to-url URL.")
     migration, target = make(app.engine), parse_protocol(DEFAULT).engine(app.settings)
     there = f"queue {to!r} of the {DEFAULT} protocol, namespace {app.settings.namespace!r}"
     with closing(Connections(app.settings)) as connections:

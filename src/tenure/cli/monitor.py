@@ -13,15 +13,16 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
-from tenure.cli.errors import note, safe
+from tenure.cli.errors import UserError, note, safe
 from tenure.cli.output.tables import answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import reaching
+from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits
 from tenure.core.engine import FullEngine, Maintained
 from tenure.core.errors import Unreachable
-from tenure.protocols.registry import engine_for, parse_protocol
+from tenure.protocols.registry import engine_for, entry_of, parse_protocol
 from tenure.protocols.text import with_timeout
 
 ROUNDS_MAX: Final = 100
@@ -32,8 +33,8 @@ ROUNDS_MAX: Final = 100
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True, shell_complete=queue_names)
 @click.option(
     "--timeout",
-    type=float,
-    metavar="SECONDS",
+    type=Duration(),
+    metavar="DURATION",
     help="How long a job of another client may run, as their workers set it. [default: that of the protocol]",
 )
 @click.option("--once", is_flag=True, help="Run one round, and end.")
@@ -55,6 +56,11 @@ def monitor(queues: tuple[str, ...], timeout: float | None, once: bool, app: Ten
     if timeout is not None:
         protocol = parse_protocol(app.protocol) if isinstance(app.protocol, str) else app.protocol
         engine = engine_for(with_timeout(protocol, timeout), app.settings)
+    if not entry_of(engine).has_foreign_clients:
+        raise UserError(
+            f"The protocol {engine.name!r} needs no monitor: its workers return the jobs of dead workers themselves. "
+            "Start one with `tenure worker MODULE:APP`."
+        )
     stopped = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:

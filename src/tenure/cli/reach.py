@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from shlex import quote
 from typing import Any, Final, TypeVar
 
 import click
@@ -115,13 +116,15 @@ def known_job(app: Tenure, queue: str, job_id: str, document: dict[str, Any] | N
     return view
 
 
-def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None) -> str:
-    """Return the queue that has a record of this job. Raises `JobNotFound`, and `UserError` if several have one.
+def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None, *, whole: str) -> str:
+    """Return the queue that has a record of this job.
 
-    `document`: what is printed as JSON if there is no such job.
+    `document`: what is printed as JSON if there is no such job. `whole`: the command line for a whole queue `{}`, for
+    a user who has named one in place of a job. Raises `JobNotFound`, and `UserError` also if several queues have one.
     """
     found: list[str] = []
-    for queue in sorted(app.inspect.queues())[:QUEUES_LOOKED]:
+    queues = sorted(app.inspect.queues())
+    for queue in queues[:QUEUES_LOOKED]:
         try:
             if app.inspect.job(queue, job_id) is not None:
                 found.append(queue)
@@ -132,6 +135,8 @@ def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None) -
             note(f"Queue {queue!r} was left out: {error}")
     if len(found) > 1:
         raise UserError(f"Job {job_id!r} is in the queues {', '.join(map(repr, found))}. Name one before the job.")
+    if not found and job_id in queues:
+        raise UserError(f"{job_id!r} is a queue, not a job. For the whole queue: {whole.format(quote(job_id))}")
     if not found:
         if document is not None:
             click.echo(dump(document))

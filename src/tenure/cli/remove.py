@@ -33,12 +33,13 @@ def discard(queue: str, job_id: str | None, app: Tenure, as_json: bool) -> None:
     """
     if job_id is None:
         job_id = queue
-        queue = queue_of(app, job_id, {"queue": None, "job": job_id, "discarded": False} if as_json else None)
-    nothing = {"queue": queue, "job": job_id, "discarded": False} if as_json else None
-    before = known_job(app, queue, job_id, nothing)
+        nothing = {"queue": None, "job": job_id, "discarded": False}
+        queue = queue_of(app, job_id, nothing if as_json else None, whole="tenure purge {} --state failed")
+    nothing = {"queue": queue, "job": job_id, "discarded": False}
+    before = known_job(app, queue, job_id, nothing if as_json else None)
     done = app.control.discard(queue, job_id)
     text = f"Job {job_id!r} of queue {queue!r} is discarded; it was {before.state.value}."
-    answer(as_json, {"queue": queue, "job": job_id, "discarded": done}, text if done else None)
+    answer(as_json, {**nothing, "discarded": done}, text if done else None)
     if not done:
         is_held = known_job(app, queue, job_id).state is State.ACTIVE
         what = "is held by a worker; cancel it, or wait" if is_held else "still exists"

@@ -93,7 +93,7 @@ def retry(
     elif job_id is not None:
         if queue is None:
             nothing = {"queue": None, "job": job_id, "retried": False, "payload_changed": False}
-            queue = queue_of(app, job_id, nothing if as_json else None)
+            queue = queue_of(app, job_id, nothing if as_json else None, whole="tenure retry {} --all --state failed")
         _retry_one(app, queue, job_id, payload, edit, as_json)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import click
 from tenure.app.app import Tenure
 from tenure.cli.errors import note
 from tenure.cli.reach import QUEUES_LOOKED, without
+from tenure.cli.units import Age
 from tenure.core import limits
 from tenure.core.engine import Feature, Trait
 from tenure.core.errors import UnsupportedFeature
@@ -26,22 +26,8 @@ LOOK_MOST: Final = 10_000
 LOOK_NOTE: Final = (
     f"Only {LOOK_MOST:,} jobs of a queue were looked through: the newest, or the oldest with --older-than."
 )
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_AGE: Final = re.compile(r"(\d{1,6})([smhd])")
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Age(click.ParamType):  # type: ignore[type-arg]  # generic only for type checkers
-    """Seconds, minutes, hours or days, as in 90s, 15m, 2h or 7d. Its value is in seconds."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = _AGE.fullmatch(str(value))
-        if match is None:
-            self.fail(f"{value!r} is not an age. Expected a number and s, m, h or d, as in 15m or 7d.", param, ctx)
-        return int(match[1]) * _UNITS[match[2]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +36,8 @@ class Selection:
 
     task: str | None = None
     error: str | None = None
-    older_than: int | None = None
-    newer_than: int | None = None
+    older_than: float | None = None
+    newer_than: float | None = None
     lane: str | None = None
 
     def __bool__(self) -> bool:
@@ -98,8 +84,8 @@ def selecting(command: F) -> F:
         *args: Any,
         task: str | None,
         error: str | None,
-        older_than: int | None,
-        newer_than: int | None,
+        older_than: float | None,
+        newer_than: float | None,
         lane: str | None,
         **others: Any,
     ) -> Any:

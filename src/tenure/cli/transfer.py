@@ -38,7 +38,7 @@ class Way:
     """The options of the command. `wait`: in seconds."""
 
     dry_run: bool
-    wait: int
+    wait: float
     yes: bool
     as_json: bool
 
@@ -146,7 +146,7 @@ def _note_memory(ours: dict[str, dict[str, str]], theirs: dict[str, dict[str, st
         )
 
 
-def _move_all(moves: dict[str, Transfer], wait: int) -> None:
+def _move_all(moves: dict[str, Transfer], wait: float) -> None:
     """Move each queue, and those that are not over again until `wait` seconds have passed."""
     until = time.monotonic() + wait
     first = True

@@ -12,6 +12,7 @@ import click
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import Exit
 from tenure.cli.logs import logs_as_asked
+from tenure.cli.units import Duration, Memory
 from tenure.cli.work.processes import arguments_of, run_parent, worker_command
 from tenure.cli.work.weights import parse_weights
 from tenure.core import limits
@@ -50,8 +51,8 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
     help="Stop when no job is ready. Delayed jobs and retries that are not due stay in the queue.",
 )
 @click.option(
-    "--grace", type=click.FloatRange(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
-    metavar="SECONDS", show_default=True, help="How long running jobs may continue after a stop.",
+    "--grace", type=Duration(0, limits.DAY / limits.SECOND), default=limits.STOP_GRACE_MS / limits.SECOND,
+    metavar="DURATION", show_default=True, help="How long running jobs may continue after a stop: seconds, or 2m, 1h.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, MAX_PROCESSES), default=1, metavar="N", show_default=True,
@@ -66,8 +67,8 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
     help="Replace a process after about N jobs. It finishes its running jobs while the next one works.",
 )  # fmt: skip
 @click.option(
-    "--max-memory", type=click.IntRange(1, MAX_RECYCLE_MB), metavar="MB",
-    help="Replace a process that uses more memory than this, in the same way.",
+    "--max-memory", type=Memory(MAX_RECYCLE_MB), metavar="MB",
+    help="Replace a process that uses more memory than this, in the same way: megabytes, or 512MB, 1GB.",
 )  # fmt: skip
 @click.option(
     "--reload", is_flag=True,
@@ -85,7 +86,7 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
 @logs_as_asked
 @click.option("--banner", is_flag=True, hidden=True)  # of the first worker process
 @click.option(
-    "--wait-for-redis", type=click.FloatRange(0, limits.DAY / limits.SECOND), metavar="SECONDS",
+    "--wait-for-redis", type=Duration(0, limits.DAY / limits.SECOND), metavar="DURATION",
     help="How long the start waits for Redis, and a burst for a Redis that refuses its claims. [default: without end; "
     "with --burst 10]",
 )  # fmt: skip
