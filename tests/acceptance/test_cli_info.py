@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from tenure import QueueView, State, Tenure, WorkerView
-from tenure.cli.output.overview import queue_table, unserved, worker_table
+from tenure.cli.output.overview import queue_table, worker_table
+from tenure.client.reasons import unserved
 from tenure.core.engine import Alone
 from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
@@ -288,6 +289,8 @@ def test_a_queue_or_a_task_without_a_living_worker_is_named(command, app, redis_
     assert shown("job", job.id)["waits"] is None
     announce(("shop.send",))
     assert shown("job", job.id)["waits"] is None
+    app.control.pause("letters")
+    assert shown("job", job.id)["waits"] == "the queue is paused"
     driver.close()
 
 

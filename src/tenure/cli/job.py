@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import click
@@ -11,13 +12,13 @@ from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import Exit, UserError
 from tenure.cli.output import jobs
-from tenure.cli.output.overview import why_it_waits
 from tenure.cli.output.text import dump
 from tenure.cli.reach import known_job, queue_of, reaching, without
 from tenure.cli.watch import watch
+from tenure.client.connections import Connections
+from tenure.client.reasons import reason
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.protocols.registry import entry_of
 
 
 @click.command()
@@ -60,8 +61,8 @@ def job(
         return watch(app, queue, job_id, parts=parts, as_json=as_json)
     view = known_job(app, queue, job_id, {"queue": queue, "id": job_id, "state": None} if as_json else None)
     now_ms = time.time() * limits.SECOND
-    if view.waits is None and not entry_of(app.engine).has_foreign_clients:
-        view = replace(view, waits=why_it_waits(view, app.inspect.workers(), now_ms))
+    with closing(Connections(app.settings)) as connections:
+        view = replace(view, waits=connections.run(reason(app.engine, view, now_ms)))
     if as_json:
         click.echo(dump(jobs.to_json(view, parts)))
     else:

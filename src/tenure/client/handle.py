@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
+from tenure.client.reasons import state_and_reason
 from tenure.client.unique import public_view
 from tenure.core import limits, names
 from tenure.core.codec import note_of
@@ -150,19 +151,19 @@ class JobHandle(Generic[R]):
 
     def _waiting(self, timeout: float | None) -> Waiting:
         self._client.require(Feature.RESULTS)
-        return Waiting(self.id, seconds_or_none(timeout))
+        return Waiting(seconds_or_none(timeout))
 
     def _views(self, wait: Waiting) -> Iterator[JobView]:
         """Yield the job after every change. If the caller stops early, the subscription ends too."""
         yield from wait.news(view := self._client.run(self._ask()))
         if _over(view):
             return
-        wait.next_s()
+        self._client.run(self._next_s(wait, view))
         # Subscribe before the next check. In the other order, an end between the two would be missed.
         with _noted(view), self._client.runner.subscribe(self._channel()) as messages:
             while not _over(view := self._client.run(self._ask())):
                 yield from wait.news(view)
-                messages.get(wait.next_s())
+                messages.get(self._client.run(self._next_s(wait, view)))
         yield from wait.news(view)
 
     async def _aviews(self, wait: Waiting) -> AsyncIterator[JobView]:
@@ -171,15 +172,30 @@ class JobHandle(Generic[R]):
             yield news
         if _over(view):
             return
-        wait.next_s()
+        await self._client.arun(self._next_s(wait, view))
         with _noted(view):
             async with self._client.runner.asubscribe(self._channel()) as messages:
                 while not _over(view := await self._client.arun(self._ask())):
                     for news in wait.news(view):
                         yield news
-                    await messages.get(wait.next_s())
+                    await messages.get(await self._client.arun(self._next_s(wait, view)))
         for news in wait.news(view):
             yield news
+
+    def _next_s(self, wait: Waiting, view: JobView | None) -> Steps[float]:
+        """Return the seconds until the next check. Raises `ResultTimeout` when none are left.
+
+        The error has the reason why the job waits, but for a caller that checks only once: it may do so often.
+        """
+        left = wait.left_s()
+        if left > 0:
+            return min(left, RESULT_WAIT_MS / limits.SECOND)
+        state = f" It is {view.state.value}." if view else ""
+        if view and wait.limit_s:
+            state = " " + (yield from state_and_reason(self._client.engine, view, time.time() * limits.SECOND))
+        raise ResultTimeout(
+            f"Job {self.id!r} did not end within {wait.limit_s:g} s.{state} Call `result` again to wait longer."
+        )
 
     def _ask(self) -> Steps[JobView | None]:
         return with_public_view(self._client.engine.result(self.queue, self.id))
@@ -209,10 +225,9 @@ def with_public_view(steps: Steps[JobView | None]) -> Steps[JobView | None]:
 class Waiting:
     """One wait for a result: the time that is left, and the last view that the caller got."""
 
-    def __init__(self, id: str, limit_s: float | None) -> None:
-        self._id = id
-        self._limit = math.inf if limit_s is None else limit_s
-        self._until = time.monotonic() + self._limit
+    def __init__(self, limit_s: float | None) -> None:
+        self.limit_s = math.inf if limit_s is None else limit_s
+        self._until = time.monotonic() + self.limit_s
         self._seen: object = None
 
     def news(self, view: JobView | None) -> Iterator[JobView]:
@@ -222,14 +237,9 @@ class Waiting:
             self._seen = shown
             yield view
 
-    def next_s(self) -> float:
-        """Return the seconds until the next check: at most `RESULT_WAIT_MS`, because messages may be lost."""
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise ResultTimeout(
-                f"Job {self._id!r} did not end within {self._limit:g} s. Call `result` again to wait longer."
-            )
-        return min(left, RESULT_WAIT_MS / limits.SECOND)
+    def left_s(self) -> float:
+        """Return the seconds that are left."""
+        return self._until - time.monotonic()
 
 
 def _failure(view: JobView) -> JobFailed:

@@ -228,7 +228,7 @@ class ResultError(TenureError):
 
 
 class ResultTimeout(ResultError, TimeoutError):
-    """The job did not end in time. Call `result` again to wait longer."""
+    """The job did not end in time. The message has its state, and why it waits. Call `result` again to wait longer."""
 
 
 class JobNotFound(ResultError, LookupError):

@@ -10,18 +10,16 @@ from typing import Any, Final
 from tenure.app.app import Tenure
 from tenure.cli.output.tables import Table
 from tenure.cli.output.text import ago, took
+from tenure.client.reasons import is_living, unserved
 from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable, is_silent
-from tenure.core.job import JobView, QueueView, State, WorkerView
+from tenure.core.job import QueueView, State, WorkerView
 from tenure.core.latency import Latency, Percentiles, latency_of
 from tenure.core.shape import LaneFailure
 from tenure.protocols.registry import entry_of
 
 QUEUES_SHOWN: Final = 1_000
 """Queues that `tenure info` shows."""
-
-SILENT_MS: Final = 15_000
-"""A worker that was last seen longer ago than this is shown as silent."""
 
 _SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "reserved", "newer_layout")
 """The fields of a queue that are shown when they have a value."""
@@ -213,29 +211,6 @@ def _state(view: WorkerView, now_ms: float) -> str:
     words = {"quiet": view.quiet, "alone": view.alone, "silent": not is_living(view, now_ms)}
     words[f"awaiting={view.awaiting}"] = view.awaiting > 0
     return ",".join(word for word, is_so in words.items() if is_so)
-
-
-def is_living(view: WorkerView, now_ms: float) -> bool:
-    """Return whether a worker has announced itself lately."""
-    return now_ms - view.seen_ms <= SILENT_MS
-
-
-def unserved(view: QueueView, workers: Sequence[WorkerView], now_ms: float) -> bool:
-    """Return whether jobs wait in a queue that no living worker serves."""
-    waiting = sum(view.counts.get(state, 0) for state in (State.READY, State.SCHEDULED, State.UNROUTABLE))
-    return waiting > 0 and not any(view.name in one.queues and is_living(one, now_ms) for one in workers)
-
-
-def why_it_waits(view: JobView, workers: Sequence[WorkerView], now_ms: float) -> str | None:
-    """Return that no living worker serves the queue of a job that waits, or that none has its task; None: neither."""
-    if view.state not in (State.READY, State.SCHEDULED, State.UNROUTABLE):
-        return None
-    serving = [one for one in workers if view.queue in one.queues and is_living(one, now_ms)]
-    if not serving:
-        return "no living worker serves the queue"
-    if view.task is not None and all(one.tasks is not None and view.task not in one.tasks for one in serving):
-        return "no living worker of the queue has the task"
-    return None
 
 
 def _notes(view: QueueView, is_unserved: bool) -> str:
