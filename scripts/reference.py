@@ -25,8 +25,8 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 def command_line() -> str:
     """What `--help` says, command by command."""
     parts = ["# Command line", "Written from `--help` by `make docs`; `make check` compares the two."]
-    for name in ["", *COMMANDS]:
-        words = [name, "--help"] if name else ["--help"]
+    for name in ["", *COMMANDS, "help connection"]:
+        words = name.split() if " " in name else [*name.split(), "--help"]
         runner = CliRunner(env={"COLUMNS": "102"})
         shown = runner.invoke(commands, words, prog_name="tenure", terminal_width=100, max_content_width=100)
         if shown.exit_code:

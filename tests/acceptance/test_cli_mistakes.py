@@ -1,12 +1,13 @@
 """A user's mistake: one message that says what happened, what was expected and what to do; status 2; no password."""
 
 import re
+from pathlib import Path
 
 import click
 import pytest
 
 from tenure._version import __version__
-from tenure.cli import COMMANDS, commands
+from tenure.cli import COMMANDS, SECTIONS, commands
 from tenure.cli.errors import safe
 from tenure.cli.output.text import ago, amount
 from tenure.cli.work.weights import current_spelling, parse_weights
@@ -285,8 +286,26 @@ def test_version_and_help(tenure):
     helped = tenure("--help").end().out
     assert tenure().end().out == helped
     assert tenure("-h").end().out == helped
-    assert re.findall(r"^  (\w+)  ", helped.partition("Commands:")[2], re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^  (\w+)  ", helped, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^(\w[\w ]+):$", helped, re.MULTILINE) == ["Options", *SECTIONS]
     assert "Exit status: 0" in tenure("worker", "--help").end().out
+
+
+def test_the_options_of_the_connection_have_a_page_of_their_own(command):
+    short = command("info", "--help").end().out
+    assert "--app, --url, --namespace, --protocol" in short
+    assert "TENURE_PROTOCOL" not in short
+    page = command("help", "connection").end().out
+    assert page.startswith("Usage: tenure COMMAND [OPTIONS]")
+    assert all(f"  {option}" in page for option in ("--app", "--url", "--namespace", "--protocol"))
+    assert command("help", "info").end().out == short
+    assert command("help").end().out == command("--help").end().out
+    mistake(command("help", "retr"), "Did you mean 'retry'?")
+
+
+def test_no_line_of_the_reference_is_longer_than_a_terminal_of_100_columns():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+    assert [line for line in page.read_text("utf-8").splitlines() if len(line) > 100] == []
 
 
 def test_help_is_fast_because_it_loads_no_command(tenure):

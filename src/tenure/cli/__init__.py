@@ -20,31 +20,46 @@ from tenure.core.hints import did_you_mean
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-COMMANDS: Final = {
-    "worker": "Run the jobs of an app until a signal stops it.",
-    "dev": "Run a worker for development: with a Redis of its own, restarted on changes.",
-    "info": "Show queues and workers, or one queue and its lanes.",
-    "jobs": "List the jobs of a queue, by their states.",
-    "job": "Show one job: its progress, times, error.",
-    "enqueue": "Enqueue a call of a task, or a raw payload.",
-    "retry": "Retry a job now, with its attempt counters reset; optionally with another payload.",
-    "discard": "Remove a job that no worker holds, with all its records.",
-    "purge": "Remove all jobs in one state, of a queue or of all queues.",
-    "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.",
-    "pause": "Stop workers from starting jobs of a queue, or of one lane.",
-    "resume": "Resume a paused queue, or parked lanes.",
-    "configure": "Set the maximum length of a queue, its number of partitions, and what a failed job does to its lane.",
-    "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
-    "limits": "Show limits, or change one for all workers at once.",
-    "quiet": "Let a worker finish its running jobs and start no others.",
-    "clean": "Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.",
-    "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
-    "migrate": "Move waiting jobs to the native protocol, or whole queues to another server or cluster.",
-    "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",
-    "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
-    "completion": "Print a script that completes words in your shell.",
+SECTIONS: Final = {
+    "Run": {
+        "worker": "Run the jobs of an app until a signal stops it.",
+        "dev": "Run a worker for development: with a Redis of its own, restarted on changes.",
+        "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
+    },
+    "Look": {
+        "info": "Show queues and workers, or one queue and its lanes.",
+        "jobs": "List the jobs of a queue, by their states.",
+        "job": "Show one job: its progress, times, error.",
+    },
+    "Change": {
+        "enqueue": "Enqueue a call of a task, or a raw payload.",
+        "retry": "Retry a job now, with its attempt counters reset; optionally with another payload.",
+        "discard": "Remove a job that no worker holds, with all its records.",
+        "purge": "Remove all jobs in one state, of a queue or of all queues.",
+        "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.",
+        "pause": "Stop workers from starting jobs of a queue, or of one lane.",
+        "resume": "Resume a paused queue, or parked lanes.",
+        "configure": "Set the maximum length of a queue, its number of partitions, and what a failed job does to its "
+        "lane.",
+        "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
+        "limits": "Show limits, or change one for all workers at once.",
+        "quiet": "Let a worker finish its running jobs and start no others.",
+    },
+    "Redis": {
+        "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",
+        "migrate": "Move waiting jobs to the native protocol, or whole queues to another server or cluster.",
+    },
+    "Other wire formats": {
+        "clean": "Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.",
+        "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
+    },
+    "Help": {
+        "help": "Show the help of a command, or of the options for Redis, the namespace and the format.",
+        "completion": "Print a script that completes words in your shell.",
+    },
 }
 """The commands and their first lines, which `--help` shows without loading them. A test compares the two."""
+COMMANDS: Final = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 _MODULES: Final = {
     "worker": "work.worker",
@@ -79,8 +94,10 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, line in section.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem

@@ -44,8 +44,9 @@ def cancel(queue: str | None, job_id: str | None, request: Request, reason: str,
     tenure cancel QUEUE --all
     tenure cancel --all --task shop.send --state scheduled --dry-run
 
-    A waiting job ends in `cancelled` at once. The worker of a running job is asked to end it: an async handler is
-    cancelled, any other handler ends when it checks `job.cancelled`. `tenure job QUEUE JOB_ID --watch` shows the
+    A waiting job ends in `cancelled` at once. The worker of a running job is asked to end it: it cancels an async
+    handler, kills a job process that does not end within 5 seconds, and any other handler has to call
+    `check_cancelled()`. `tenure job QUEUE JOB_ID --watch` shows the
     outcome. `QUEUE --lane NAME` does not ask for confirmation. --state, --task, --error, --older-than and --newer-than
     look through 10,000 jobs of each state and queue, and cancel them one by one while workers continue.
 

@@ -25,11 +25,12 @@ class Exit(IntEnum):
     """The exit status of a command.
 
     0    done
-    1    not done, or a check failed: no Redis, no such job, a job that did not complete. It may work later
+    1    not done, or a check failed: no Redis, no such job, a job that did not complete; it may work
+         later
     2    the command line, the app or a setting is wrong: the same call will fail again
     3    a worker got a second signal, and did not wait for its jobs
-    4    a worker process that its parent replaces: it has run enough jobs, has grown too large, has lost its parent, or
-         handlers that do not end occupy all its slots
+    4    a worker process that its parent replaces: it has run enough jobs, has grown too large, has
+         lost its parent, or handlers that do not end occupy all its slots
     130  stopped with Ctrl-C
     """
 

@@ -50,9 +50,10 @@ def info(queue: str | None, listed: str | None, lane: str | None, watched: bool,
     tenure info QUEUE --lanes blocked  lanes that a failed job blocks
     tenure info QUEUE --lane NAME      a lane and the jobs that wait in it
 
-    Of a worker, `held` are the jobs that it runs and those that it has claimed ahead for its `slots`, just now. Every
-    ten seconds it tells of itself (`announced`); one that has not for 15 is `silent`. How many jobs it runs, and when
-    Redis last answered it, its --health-file and --health-port tell.
+    `notes` has what is unusual, such as `paused` or `no_worker`: jobs wait, and no living worker serves the queue.
+    `held` counts the jobs that a worker runs and those that it has claimed ahead for its `slots`. A worker announces
+    itself every ten seconds (`announced`); after 15 seconds without it is `silent`. Its --health-file and
+    --health-port have how many jobs it runs, and when Redis last replied.
 
     `tenure jobs QUEUE` lists jobs, `tenure job QUEUE JOB_ID` shows one. Nothing is changed. In a pipe, tables are
     columns with two spaces between, one line a row, names as they are (only control characters are escaped), and

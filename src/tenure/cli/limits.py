@@ -48,7 +48,7 @@ def limits(
     """Show limits, or change one for all workers at once.
 
     \b
-    tenure limits                           limits with stored numbers, with jobs that run or wait, weights of shares
+    tenure limits                           limits with stored numbers or jobs, weights of shares
     tenure limits stripe                    one limit
     tenure limits stripe --per-second 5     store a number; those not named stay
     tenure limits stripe --clear            remove what is stored

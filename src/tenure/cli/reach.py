@@ -28,21 +28,52 @@ QUEUES_LOOKED: Final = 1_000
 """Queues in which a job without a queue is searched."""
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class ConnectionOption(click.Option):
+    """An option that is the same for all commands. Their help folds these into one line."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        if ctx.command is CONNECTION:
+            return super().get_help_record(ctx)
+        folded = [one for one in ctx.command.params if isinstance(one, ConnectionOption)]
+        if self is not folded[0]:
+            return None
+        return ", ".join(
+            one.opts[0] for one in folded
+        ), "Which Redis, namespace, format and app: see tenure help connection."
+
+
 _SETTINGS: Final = ("url", "namespace", "protocol")
 _OPTIONS: Final = (
     click.option("as_json", "--json", is_flag=True, help="Print JSON, for programs."),
     click.option(
         "--protocol",
+        cls=ConnectionOption,
         metavar="NAME",
         help=f"The wire format: {choices()}. Its options follow a question mark. "
         f"[default: TENURE_PROTOCOL, then {DEFAULT}]",
     ),
-    click.option("--namespace", help="The namespace of the app. [default: TENURE_NAMESPACE, then tenure]"),
-    click.option("--url", help="The URL of Redis. [default: TENURE_URL, then REDIS_URL, then localhost]"),
+    click.option(
+        "--namespace", cls=ConnectionOption, help="The namespace of the app. [default: TENURE_NAMESPACE, then tenure]"
+    ),
+    click.option(
+        "--url", cls=ConnectionOption, help="The URL of Redis. [default: TENURE_URL, then REDIS_URL, then localhost]"
+    ),
 )
 _APP: Final = click.option(
-    "--app", metavar="MODULE:APP", help="An app that sets all of these; its tasks check payloads."
-)
+    "--app", cls=ConnectionOption, metavar="MODULE:APP",
+    help="An app whose URL, namespace and protocol are used, and whose tasks check new payloads. An option that "
+    "differs from what the code of the app sets is refused.",
+)  # fmt: skip
+
+
+@click.command("connection", add_help_option=False)
+@_APP
+@_OPTIONS[3]
+@_OPTIONS[2]
+@_OPTIONS[1]
+def CONNECTION(**given: Any) -> None:
+    """The options of all commands that need Redis."""
 
 
 def reaching(

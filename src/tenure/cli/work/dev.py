@@ -31,7 +31,7 @@ _VARIABLES: Final = ("TENURE_URL", "REDIS_URL")
 )  # fmt: skip
 @click.option(
     "--log-level", type=click.Choice(("debug", "info", "warning", "error")), default="debug", show_default=True,
-    help="What to log on stderr. At debug, with every job that ended, and tracebacks.",
+    help="What to log on stderr. At debug also jobs that return to their queue, and tracebacks of retried attempts.",
 )  # fmt: skip
 @click.pass_context
 def dev(
