@@ -355,3 +355,33 @@ def test_other_commands_find_a_job_without_its_queue(app, run, name):
     run(name, "one")
     assert app.inspect.queue("emails").counts[State.READY] == 0
     assert "in any queue" in run(name, "nobody", expect=1)[1]
+
+
+def test_reschedule(app, run):
+    app.queue("emails").enqueue(b"x", id="one")
+    out, _ = run("reschedule", "one", "--run-after", "2096-03-01T09:00:00+01:00", "--priority", "3")
+    assert out == "Job 'one' of queue 'emails' waits until 2096-03-01 08:00:00 UTC, with priority 3.\n"
+    assert state(app, "emails", "one") is State.SCHEDULED
+    assert json.loads(run("reschedule", "emails", "one", "--delay", "0", "--json")[0])["rescheduled"] is True
+    job = app.queue("emails").lease(seconds=60)
+    assert (
+        "one' of queue 'emails' was not rescheduled: it is held by a worker"
+        in run("reschedule", "one", "--delay", "9", expect=1)[1]
+    )
+    app.queue("emails").complete(job)
+    assert "has ended already: completed" in run("reschedule", "one", "--delay", "9", expect=1)[1]
+    assert "in any queue" in run("reschedule", "nobody", "--delay", "9", expect=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ((), "Expected JOB_ID"),
+        (("one",), "Expected --delay, --run-after or --priority"),
+        (("one", "--delay", "1", "--run-after", "2096-03-01T09:00:00Z"), "one of --delay and --run-after"),
+        (("one", "--run-after", "2096-03-01T09:00:00"), "is not a time with a zone"),
+        (("one", "--run-after", "tomorrow"), "is not a time with a zone"),
+    ],
+)
+def test_reschedule_with_a_wrong_command_line(run, args, why):
+    assert why in run("reschedule", *args, expect=2)[1]

@@ -126,6 +126,8 @@ def test_a_job_is_found_by_its_id_wherever_it_is(world: World) -> None:
         result = there.run(there.engine.result("q", id))
         assert result is not None
         assert result.queue == "q"
+    assert there.run(there.engine.reschedule("q", "id-1", delay_ms=60_000))
+    assert there.state("id-1") is State.SCHEDULED
     assert there.cancel("id-0") is CancelAnswer.CANCELLED
     assert there.state("id-0") is State.CANCELLED
     assert there.retry("id-0")
@@ -260,6 +262,15 @@ def test_a_retry_waits_for_its_delay(world: World) -> None:
     assert world.retry("a")
     assert world.wait(["q"], 3_000) == "q"
     assert world.until(world.take_ids) == ["a"]
+
+
+def test_an_earlier_time_is_told_to_a_worker(world: World) -> None:
+    world.put("a", delay_ms=60_000)
+    assert world.lease().next_ms is not None
+    assert other(world).run(other(world).engine.reschedule("q", "a", delay_ms=0, priority=3))
+    assert world.wait(["q"], 3_000) == "q"
+    (lease,) = world.until(world.take)
+    assert lease.record.shape.priority == 3
 
 
 def test_failed_jobs_are_counted_together(world: World) -> None:

@@ -360,6 +360,9 @@ class FakeEngine:
     def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
         raise AssertionError("the name was to be refused")
 
+    def reschedule(self, queue: str, id: str, **change: Any) -> Steps[bool]:
+        return self._answer(lambda: True, "reschedule", queue, id, change)
+
     def discard(self, queue: str, id: str) -> Steps[bool]:
         raise AssertionError("the id was to be refused")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from tenure import CancelAnswer, CancelCount, LaneFailure, LaneState, Page, QueueSettings, State, Tenure
+from tenure import CancelAnswer, CancelCount, LaneFailure, LaneState, Page, QueueSettings, State, Tenure, Worqr
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, UnsupportedFeature
@@ -67,6 +69,21 @@ class TestAsked:
         assert await app.control.aconfigure("q", **given) == QueueSettings(**asked)
         assert engine.asked == [("configure", "q", asked)] * 2
 
+    @pytest.mark.parametrize(
+        ("given", "asked"),
+        [
+            ({"delay": 0}, (0, None, None)),
+            ({"delay": timedelta(minutes=1), "priority": -5}, (60_000, None, -5)),
+            ({"run_after": datetime(2026, 3, 1, tzinfo=UTC)}, (None, 1_772_323_200_000, None)),
+            ({"priority": 0}, (None, None, 0)),
+        ],
+    )
+    async def test_reschedule(self, app, engine, given, asked):
+        assert app.control.reschedule("q", "x", **given)
+        assert await app.control.areschedule("q", "x", **given)
+        change = dict(zip(("delay_ms", "run_at_ms", "priority"), asked, strict=True))
+        assert engine.asked == [("reschedule", "q", "x", change)] * 2
+
     async def test_lanes_that_a_failed_job_blocks(self, app, engine):
         assert app.inspect.lanes("q", "blocked") == "lanes"
         assert engine.asked == [("lanes", "q", LaneState.BLOCKED, 0, limits.PAGE_MAX)]
@@ -92,6 +109,26 @@ class TestAsked:
 
 
 class TestRefused:
+    @pytest.mark.parametrize(
+        ("given", "why"),
+        [
+            ({}, "reschedule needs"),
+            ({"delay": 1, "run_after": datetime(2026, 3, 1, tzinfo=UTC)}, "cannot both"),
+            ({"delay": -1}, "delay"),
+            ({"run_after": datetime(2026, 3, 1)}, "time zone"),
+            ({"priority": 101}, "priority"),
+        ],
+    )
+    def test_reschedule(self, app, engine, given, why):
+        with pytest.raises(InvalidArgument, match=why):
+            app.control.reschedule("q", "x", **given)
+        assert engine.asked == []
+
+    @pytest.mark.parametrize("given", [{"delay": 1}, {"priority": 1}])
+    def test_reschedule_on_other_wire_formats(self, given):
+        with pytest.raises(UnsupportedFeature, match="worqr"):
+            Tenure("redis://nowhere.invalid", protocol=Worqr("w")).control.reschedule("q", "x", **given)
+
     @pytest.mark.parametrize("name", [*CALLS, *LOOKS])
     @pytest.mark.parametrize("wrong", [5, None, "\ud800"])
     async def test_names(self, app, engine, name, wrong):

@@ -34,6 +34,7 @@ SECTIONS: Final = {
     "Change": {
         "enqueue": "Enqueue a call of a task, or a raw payload.",
         "retry": "Retry a job now, with its attempt counters reset; optionally with another payload.",
+        "reschedule": "Give a job that waits another time or priority.",
         "discard": "Remove a job that no worker holds, with all its records.",
         "purge": "Remove all jobs in one state, of a queue or of all queues.",
         "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.",

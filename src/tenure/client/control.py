@@ -23,6 +23,8 @@ from tenure.core.stores import key_of
 from tenure.core.task import TaskSpec
 
 if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
     from tenure.client.client import Client
 
 
@@ -76,6 +78,42 @@ class Control:
         return (yield from self._client.engine.retry(queue, id, data, self._limited(view, data)))
 
     aretry = asynchronous(retry)
+
+    @blocking
+    def reschedule(
+        self,
+        queue: str,
+        id: str,
+        *,
+        delay: float | timedelta | None = None,
+        run_after: datetime | None = None,
+        priority: int | None = None,
+    ) -> Steps[bool]:
+        """Give a waiting job (ready, scheduled, unroutable) another time, another priority, or both.
+
+            app.control.reschedule("images", job.id, delay=0)                                # now
+            app.control.reschedule("images", job.id, run_after=datetime(2026, 3, 1, 9, tzinfo=UTC), priority=5)
+
+        `delay`: seconds from now, or a `timedelta`. `run_after`: a `datetime` with a time zone; a past one means now.
+        `priority`: -100 to 100. What is None stays. The job keeps its attempts, its lane and its unique key; a ready
+        job that waits again comes after those that are ready when its time has come. Returns False if there is no such
+        job, it is active or has ended, it waits for the end of the job that has its unique key, or jobs of its queue or
+        its lane are just being cancelled. Raises `InvalidArgument`, also for a priority of a job with a lane, limits or
+        a share, and `UnsupportedFeature`.
+        """
+        queue, id = names.queue_name(queue), names.known_id(id)
+        if delay is None and run_after is None and priority is None:
+            raise InvalidArgument("reschedule needs delay=, run_after= or priority=.")
+        delay_ms, run_at_ms = names.due(delay, run_after)
+        if priority is not None:
+            self._client.require(Feature.PRIORITIES)
+            names.count(priority, "priority", least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY)
+        self._client.require(Feature.DELAY)
+        return self._client.engine.reschedule(
+            queue, id, delay_ms=None if delay is None else delay_ms, run_at_ms=run_at_ms, priority=priority
+        )
+
+    areschedule = asynchronous(reschedule)
 
     @blocking
     def discard(self, queue: str, id: str) -> Steps[bool]:

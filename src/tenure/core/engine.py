@@ -298,6 +298,21 @@ class FullEngine(Engine, LimitEngine, Protocol):
         """
         ...
 
+    def reschedule(
+        self,
+        queue: str,
+        id: str,
+        *,
+        delay_ms: int | None = None,
+        run_at_ms: int | None = None,
+        priority: int | None = None,
+    ) -> Steps[bool]:
+        """Give a ready, scheduled or unroutable job another time, another priority, or both. None keeps what it has.
+
+        Raises `InvalidArgument` for a priority of a job with a lane, limits or a share.
+        """
+        ...
+
     def discard(self, queue: str, id: str) -> Steps[bool]:
         """Remove a job that is not active, with all its records."""
         ...

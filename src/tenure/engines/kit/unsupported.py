@@ -28,6 +28,17 @@ class Unsupported:
 
     name: ClassVar[str]
 
+    def reschedule(
+        self,
+        queue: str,
+        id: str,
+        *,
+        delay_ms: int | None = None,
+        run_at_ms: int | None = None,
+        priority: int | None = None,
+    ) -> Steps[bool]:
+        raise unsupported(self.name, Feature.DELAY)
+
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         raise unsupported(self.name, Feature.LANES)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tenure.core import limits, names
+from tenure.core.errors import invalid
 from tenure.core.job import State
 from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
@@ -44,6 +45,14 @@ class NativeController(NativeInspector):
         words = (int(limited is not None), limit_words(shape), encoded(shape.share or ""))
         args = (as_bytes(id), int(payload is not None), payload or b"", map_version, *words)
         return (yield from self._act("retry", queue, *args)) == b"1"
+
+    def _reschedule(self, queue: str, id: str, due: str, priority: int | None, map_version: int) -> Steps[bool]:
+        """As `reschedule`, in one place. `due`: as lua/reschedule.lua takes it."""
+        args = (as_bytes(id), due, "" if priority is None else priority, map_version)
+        reply = yield from self._act("reschedule", queue, *args)
+        if reply == b"2":
+            raise invalid("priority", "0 for a job with a lane, limits or a share", str(priority))
+        return reply == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
         args = (self._config, as_bytes(id), cancelled(reason), self.signal_channel(""), as_bytes(queue))

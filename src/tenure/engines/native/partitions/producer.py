@@ -107,6 +107,28 @@ class PartitionedProducer(PartitionedInspector):
             answers |= {position: answer for position, answer in asked.items() if answer is not NOT_HERE}
         return [position for position in positions if asked[position] is NOT_HERE]
 
+    def reschedule(
+        self,
+        queue: str,
+        id: str,
+        *,
+        delay_ms: int | None = None,
+        run_at_ms: int | None = None,
+        priority: int | None = None,
+    ) -> Steps[bool]:
+        due = str(run_at_ms) if run_at_ms is not None else "" if delay_ms is None else f"+{delay_ms}"
+
+        def reschedule_by(map: PartitionMap) -> Steps[bool]:
+            def reschedule_in(place: str) -> Steps[bool]:
+                is_changed = yield from self._reschedule(place, id, due, priority, map.version)
+                if is_changed and map.places > 1:
+                    yield from self._post(place)
+                return is_changed
+
+            return self._first(queue, id, reschedule_in, False, refuses_old_maps=True)
+
+        return (yield from self.changes.following(queue, reschedule_by))
+
     def is_partition(self, place: str) -> bool:
         """Whether a place is one partition of several, by what this process knows."""
         return self.maps.known(split_place(place)[0]).places > 1
