@@ -6,6 +6,7 @@ A test that asks for `server`, `redis_url` or `private_server` runs on the oldes
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -87,3 +88,13 @@ def make_server(redis_binary: str) -> Iterator[Callable[..., RedisServer]]:
     yield make
     for server in servers:
         server.close()
+
+
+@pytest.fixture(autouse=True)
+def logging_is_not_set_up() -> Iterator[None]:
+    """A command that runs in this process sets the logger up; after that, `caplog` would see no line of other tests."""
+    last, ours = logging.lastResort, logging.getLogger("tenure")
+    yield
+    logging.lastResort = last
+    ours.handlers, ours.propagate = [], True
+    ours.setLevel(logging.NOTSET)
