@@ -28,6 +28,7 @@ def refusal(text: str) -> Exception:
     [
         (WRONGTYPE, "WRONGTYPE", WRONGTYPE),
         (f"{WRONGTYPE} script: {SHA}, on @user_script:1.", "WRONGTYPE", WRONGTYPE),
+        (f"{WRONGTYPE} script: on @user_script:1.", "WRONGTYPE", WRONGTYPE),  # Valkey 9.1
         (f"ERR Error running script (call to f_{SHA}): @user_script:12: {WRONGTYPE}", "WRONGTYPE", WRONGTYPE),
         (
             f"ERR Error running script (call to f_{SHA}): @user_script:1: @user_script: 1: -OOM command not allowed",

@@ -121,8 +121,9 @@ _PREFIX: Final = re.compile(r"-?([A-Z][A-Z0-9_]*)(?: |$)")
 _WRAPPED: Final = re.compile(
     r"(?:Error running script \(call to f_[0-9a-f]+\): )?(?:@?user_script: ?\d+: )+(.*)", re.DOTALL
 )
-# Redis 7 appends the place in the script. Without the look behind, a reply of many spaces would take quadratic time.
-_ORIGIN: Final = re.compile(r"(?<!\s)\s*script: [0-9a-f]+, on @?\w+:\d+\.?$")
+# Redis 7 appends the place in the script; Valkey 9.1 leaves out the SHA-1. Without the look behind, a reply of many
+# spaces would take quadratic time.
+_ORIGIN: Final = re.compile(r"(?<!\s)\s*script: (?:[0-9a-f]+, )?on @?\w+:\d+\.?$")
 # Redis quotes the start of an unknown command. It may be a payload, so it is removed.
 _SHOWN_ARGS: Final = re.compile(r",? with args beginning with:.*", re.DOTALL)
 # The URL has a password, and the server has none.
