@@ -37,6 +37,15 @@ def test_what_is_not_named_stays_as_it_is(world: World) -> None:
     assert world.left() == set()
 
 
+@PAUSE
+@LENGTH
+def test_a_queue_with_settings_is_listed_before_its_first_job(world: World) -> None:
+    world.configure(paused=False)
+    assert world.run(world.engine.queues()) == []
+    world.configure(paused=True)
+    assert world.run(world.engine.queues()) == ["q"]
+
+
 @pytest.mark.parametrize("length", [-1, 10**12])
 @LENGTH
 def test_a_length_that_cannot_be(world: World, length: int) -> None:

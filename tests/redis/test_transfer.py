@@ -52,6 +52,7 @@ def test_queues_move_from_one_server_to_a_cluster(
     assert PASSWORD not in dry.out + dry.err + done.out + done.err
     rows = json.loads(done.out)["queues"]
     assert {row["queue"]: (row["moved"], row["left"]) for row in rows} == {queue: (153, {}) for queue in queues}
+    assert sorted(new.inspect.queues()) == queues
     for queue in queues:
         assert sum(new.inspect.queue(queue).counts.values()) == 153
         assert new.inspect.lane(queue, "x").state is LaneState.READY
@@ -104,3 +105,29 @@ def test_a_queue_with_partitions_is_refused(
         assert "has 4 partitions" in refused.err
         assert not split.inspect.settings("p").paused
     assert old.inspect.queue("p").counts[State.READY] == 1
+
+
+def test_a_queue_that_has_moved_is_known_at_the_destination_and_moves_on(
+    apps: tuple[Tenure, Tenure], server: RedisServer, redis_binary: str, tmp_path: Path
+) -> None:
+    old, _ = apps
+    job = old.queue("orders").enqueue("a")
+    empty = old.queue("orders").lease(seconds=60)
+    assert empty
+    old.queue("orders").fail(empty, "no luck")
+    with RedisServer(redis_binary) as between, Tenure(between.url) as there:
+        call(["migrate", "orders", "--to-url", between.url, "--url", server.url, "--yes"], tmp_path, {}).end()
+        assert there.inspect.queues() == ["orders"]
+        call(["retry", "--all", "--state", "failed", "--url", between.url, "--yes"], tmp_path, {}).end()
+        assert job.id in call(["job", job.id, "--url", between.url], tmp_path, {}).end().out
+        call(["pause", "letters", "--url", between.url], tmp_path, {}).end()
+        back = call(["migrate", "--all", "--to-url", server.url, "--url", between.url, "--yes", "--json"], tmp_path, {})
+        rows = json.loads(back.end().out)["queues"]
+        assert {row["queue"]: row["moved"] for row in rows} == {"letters": 0, "orders": 1}
+    assert old.inspect.settings("letters").paused
+
+
+def test_a_source_without_queues_is_named(server: RedisServer, redis_binary: str, tmp_path: Path) -> None:
+    with RedisServer(redis_binary) as empty:
+        words = ["migrate", "--all", "--to-url", server.url, "--url", empty.url, "--yes"]
+        assert "The source has no queues, so nothing was moved." in call(words, tmp_path, {}).end().err

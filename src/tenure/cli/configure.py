@@ -42,10 +42,10 @@ def configure(
 
     Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
+    note_unknown(app, queue)  # before a change, which adds the queue to the list
     if max_length is not None or lane_failure is not None or partitions is not None:
         app.control.configure(queue, max_length=max_length, lane_failure=lane_failure, partitions=partitions)
     view = app.inspect.queue(queue)
     change = view.repartition and asdict(view.repartition)
     parts = {"partitions": view.partitions, "repartition": change, "unreachable": view.unreachable}
     answer(as_json, {"queue": queue, **asdict(view.settings), **parts}, [settings_table(view)])
-    note_unknown(app, queue)

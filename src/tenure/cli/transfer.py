@@ -59,6 +59,8 @@ def transfer(app: Tenure, to_url: str, queue: str | None, to: str | None, way: W
     with ExitStack() as stack:
         here, there = (stack.enter_context(closing(Connections(one.settings))) for one in (app, target))
         queues = [names.queue_name(queue)] if queue is not None else here.run(app.engine.queues())
+        if not queues:
+            note("The source has no queues, so nothing was moved.")
         pairs = [(name, (to and names.queue_name(to)) or name) for name in queues]
         _check_both(app, here, target, there, pairs)
         replicas = target.settings.durable
