@@ -291,7 +291,7 @@ def queues_of(app: Tenure) -> Sequence[str]:
     if not queues:
         raise InvalidArgument(
             "The app has no tasks and no handlers, so there is nothing to run. Expected functions with @app.task or "
-            "@app.handler in the module of the app, or in modules that it imports."
+            "@app.handler in the module of the app or in modules that it imports, or app.include(router)."
         )
     return queues
 
