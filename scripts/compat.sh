@@ -8,11 +8,12 @@ set -u
 
 failed=""
 for combination in \
-    "python3.11 5.0.8" "python3.11 5.3.1" "python3.11 6.4.0" "python3.11 7.4.1" "python3.12 8.1.0" "python3.13 8.1.0"; do
+    "python3.11 5.0.8" "python3.11 5.3.1" "python3.11 6.4.0" "python3.11 7.4.1" "python3.12 8.1.0" "python3.13 8.1.0" \
+    "python3.14 8.1.0"; do
     python=${combination% *}
     client=${combination#* }
     venv=.compat/$python-redis-$client
-    if ! command -v "$python" >/dev/null 2>&1; then
+    if ! "$python" -V >/dev/null 2>&1; then # a name on PATH may be a shim of pyenv for a version that is not chosen
         echo "-- $python with redis-py $client: left out, there is no $python on PATH"
         continue
     fi
