@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -260,6 +261,13 @@ class TestRateLimited:
         assert isinstance(outcome, Retried)
         assert (outcome.delay_ms, outcome.deferred, outcome.limit) == (30_000, True, "stripe")
         assert outcomes.outcome_of_return(held(), error, lambda: 0.5) == outcome
+
+    def test_it_counts_where_the_format_can_only_retry(self):
+        job = held()
+        job.spec = replace(job.spec, protocol_without_snooze="hworker")
+        outcome = outcomes.outcome_of_error(job, RateLimited(retry_after=1), lambda: 0.5)
+        assert isinstance(outcome, Retried)
+        assert not outcome.deferred
 
     def test_a_mistyped_name_is_told_once_and_only_this_job_waits(self, caplog):
         code = (LimitRule("mail:{tenant}", 1, 3, template="mail:{tenant}"),)

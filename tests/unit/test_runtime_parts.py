@@ -215,6 +215,14 @@ class TestHowAnAttemptEnded:
         assert [one.levelno for one in more] == [logging.ERROR] * (begin != "retried")
         assert text.endswith("see='tenure job q id'" if more else "delay_ms=5")
 
+    def test_an_attempt_that_does_not_count_is_no_failure_in_the_log(self, caplog):
+        caplog.set_level(logging.INFO, "tenure.worker")
+        ended(self.LEASE, Retried(ErrorInfo("Snooze", "not ready"), 5, deferred=True))
+        (text,) = caplog.messages
+        assert text.startswith(
+            "deferred queue=q task=shop.order id=id attempt=2 error=Snooze error_message='not ready'"
+        )
+
     @pytest.mark.parametrize("detail", ["message", "type"])
     def test_less_of_an_error_is_shown_where_errors_hold_data(self, caplog, error, detail):
         ended(self.LEASE, Failed(error), errors=detail)

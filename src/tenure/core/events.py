@@ -81,7 +81,10 @@ class Completed(Ended):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried(Ended):
-    """The attempt failed, and the job runs again in `delay` seconds. `place`: where in your code, if known."""
+    """The attempt failed, and the job runs again in `delay` seconds. `place`: where in your code, if known.
+
+    Also for an attempt that does not count: `error_type` is then `Snooze` or `RateLimited`.
+    """
 
     error_type: str
     place: str | None

@@ -30,6 +30,11 @@ OUTCOMES: Final[Mapping[str, LogEvent]] = {
     "retried": LogEvent(
         INFO, "The attempt failed; the job runs again.", "`delay_ms`: the time until then, if it does not run at once"
     ),
+    "deferred": LogEvent(
+        INFO,
+        "The handler put the job off; the attempt does not count.",
+        "`error`: `Snooze` or `RateLimited`; `delay_ms`: the time until then",
+    ),
     "failed": LogEvent(ERROR, "The job failed for good.", "`see`: the command that shows more"),
     "broken": LogEvent(
         ERROR,

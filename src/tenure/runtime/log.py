@@ -138,6 +138,8 @@ def ended(
         case Released() | Unroutable():
             if LOGGER.isEnabledFor(logging.DEBUG):
                 _of(type(outcome).__name__.lower(), lease)
+        case Retried(error, delay_ms, deferred=True):
+            _error("deferred", lease, error, errors, {"delay_ms": delay_ms})
         case Retried(error, delay_ms):
             _error("retried", lease, error, errors, {"delay_ms": delay_ms or None})
             if errors == "traceback":

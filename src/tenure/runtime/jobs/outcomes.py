@@ -82,7 +82,9 @@ def outcome_of_error(held: Held, error: BaseException, random: Random, info: Err
         return Retried(info, _wait_ms(error.seconds, 0, limits.MAX_DELAY_MS), deferred=True)
     if isinstance(error, RateLimited):
         rest_ms = _wait_ms(error.retry_after, 1, rates.MAX_REST_MS)
-        return Retried(info, rest_ms, deferred=True, limit=_limit_of(held, error.limit))
+        return Retried(
+            info, rest_ms, deferred=not held.spec.protocol_without_snooze, limit=_limit_of(held, error.limit)
+        )
     if isinstance(error, Fail) or not _worth_it(held, error):
         return Failed(info)
     return _again(held, error, info, random)
