@@ -13,6 +13,7 @@ from tenure.core.outcome import Retried
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, Shape
 from tenure.core.steps import Command, Invoke, Reply
+from tests.conformance.test_cancel_running import act_after
 from tests.conformance.test_inspect import fill, states
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
@@ -164,6 +165,23 @@ def test_a_call_that_is_sent_again_changes_nothing_more(world: World) -> None:
     steps = world.engine.reschedule("q", "a", delay_ms=HOUR)
     assert step(steps, Session("s"), send_with(world.driver), twice)
     assert world.view("a").state is State.READY
+
+
+@pytest.mark.parametrize("lane", [None, "l"])
+@pytest.mark.parametrize("calls", range(1, 6))
+def test_a_cancel_of_many_misses_no_job_that_is_rescheduled_meanwhile(
+    world: World, lane: str | None, calls: int
+) -> None:
+    world.put_in("l", "a", "b")
+
+    def postpone(number: int) -> None:
+        for id in "ab" if number == calls else "":
+            world.run(world.engine.reschedule("q", id, delay_ms=HOUR))
+
+    steps = world.engine.cancel_all("q", lane)
+    assert step(steps, Session("s"), send_with(world.driver), act_after(postpone)).cancelled == 2
+    assert world.counts() == {"cancelled": 2}
+    assert not reschedule(world, "a", delay_ms=0)
 
 
 def test_an_unknown_job(world: World) -> None:

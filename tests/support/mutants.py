@@ -379,6 +379,14 @@ _WISHES: Final = (
         "nil",
         ("settle",),
     ),
+    Mutant("reschedule-stays-in-line", "take_out(id, state, place_of(id, state, detail, record))", "", ("reschedule",)),
+    Mutant("reschedule-forgets-priority", "call('HSET', key('jobs'), id, record)", "", ("reschedule",)),
+    Mutant("reschedule-in-silence", "== entry then wake_one() end", "== entry then end", ("reschedule",)),
+    Mutant(
+        "reschedule-takes-a-rerun", "state == 'scheduled' and detail ~= ''", "state == 'scheduled'", ("reschedule",)
+    ),
+    Mutant("reschedule-gives-lanes-priority", "and not is_plain then return", "and false then return", ("reschedule",)),
+    Mutant("reschedule-during-a-hold", "hold_left('', time) > 0", "false", ("reschedule",)),
     Mutant("cancel-lost-by-crash", "local asked = cancels_asked(ids)", "local asked = {}"),
     Mutant("cancel-in-silence", "call('PUBLISH', signal .. detail, queue)", "", ("cancel",)),
     Mutant("beat-tells-no-wish", "asked[#asked + 1] = { id, tokens[id], body }", "", ("heartbeat",)),
