@@ -200,7 +200,7 @@ class Testing:
         store = client.large.store
         noted = None if store is None or not temporary else NotedStore(store)
         settings = replace(client.settings, url=url, namespace=namespace, durable=0)
-        client.use(settings, engine_for(self._app.protocol, settings), Connections(settings))
+        client.use(settings, engine_for(self._app.protocol, settings), Connections(settings, is_guarded=False))
         self._passed.reset()
         client.large.store = noted or store
         try:

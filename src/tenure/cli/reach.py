@@ -40,7 +40,7 @@ class ConnectionOption(click.Option):
             return None
         return ", ".join(
             one.opts[0] for one in folded
-        ), "Which Redis, namespace, format and app: see tenure help connection."
+        ), "Which Redis, namespace, format and app: see `tenure help connection`."
 
 
 _SETTINGS: Final = ("url", "namespace", "protocol")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tenure.core import limits
-from tenure.core.errors import Unreachable
+from tenure.core.errors import NotConfigured, Unreachable
+from tenure.core.hints import in_a_test
 from tenure.core.steps import Steps
+from tenure.core.text import masked
 from tenure.settings import DEFAULT_URL, Settings
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ _NO_SERVER: Final = (
     "Set TENURE_URL, or start a server: `tenure dev MODULE:APP` starts one with a worker, "
     "TENURE_URL=embedded:./data one for trials (pip install 'tenure[embedded]')."
 )
+GUARD: Final = "TENURE_GUARD"
+"""The pytest plugin sets this variable to the URL of its server, or to `none`: no call goes to another Redis."""
 
 
 class Runner(Protocol):
@@ -45,11 +50,13 @@ class Connections:
     """Runs steps over drivers that it makes when they are first needed. Safe for threads and several event loops.
 
     `node_patience_ms`: how long a call waits for a lost node of a cluster; later calls to it fail at once. None: each
-    call waits for the patience of the settings.
+    call waits for the patience of the settings. `is_guarded`: refuse calls of a test that has forgotten its fixture:
+    see `GUARD`.
     """
 
-    def __init__(self, settings: Settings, node_patience_ms: int | None = None) -> None:
+    def __init__(self, settings: Settings, node_patience_ms: int | None = None, *, is_guarded: bool = True) -> None:
         self._settings = settings
+        self._is_guarded = is_guarded
         self._node_patience_ms = node_patience_ms
         self._lock = threading.Lock()
         self._sync: SyncDriver | None = None
@@ -124,7 +131,19 @@ class Connections:
         return kept[0]
 
     def _options(self) -> dict[str, Any]:
+        if self._is_guarded:
+            _refuse_outside_of_fixtures(self._settings.url)
         return driver_options(self._settings) | {"node_patience_ms": self._node_patience_ms}
+
+
+def _refuse_outside_of_fixtures(url: str) -> None:
+    allowed = os.environ.get(GUARD)
+    if allowed and url != allowed:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "A test")
+        raise NotConfigured(
+            f"{test} uses {masked(url)} outside of a fixture, which tenure_guard forbids. Nothing was done. Use the "
+            "fixture: tenure_app(app), or Tenure(tenure_server.url)."
+        )
 
 
 def _closes_with_loop(driver: AsyncDriver) -> AsyncGenerator[None]:
@@ -151,10 +170,11 @@ def driver_options(settings: Settings, patience_ms: int | None = None) -> dict[s
 
     most_ms = round(settings.patience * limits.SECOND) if patience_ms is None else patience_ms
     # Who configured a URL may have to wait for its server to start. At the default one, most have none yet.
-    first_ms = min(most_ms, FIRST_CONTACT_MS) if patience_ms is None else patience_ms
+    first_s = (min(most_ms, FIRST_CONTACT_MS) if patience_ms is None else patience_ms) / limits.SECOND
+    first_contact = FirstContact(first_s, _NO_SERVER + in_a_test()) if settings.url == DEFAULT_URL else None
     return {
         "patience_ms": most_ms,
-        "first_contact": FirstContact(first_ms / limits.SECOND, _NO_SERVER) if settings.url == DEFAULT_URL else None,
+        "first_contact": first_contact,
         "connect_timeout_ms": round(settings.connect_timeout * limits.SECOND),
         "credentials": settings.credentials,
         "max_connections": settings.max_connections,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -94,6 +95,12 @@ def option_hint(word: str, known: Iterable[str]) -> str:
     ' Use delay.'
     """
     return f" {OPTIONS[word]}." if word in OPTIONS else did_you_mean(word, known)
+
+
+def in_a_test() -> str:
+    """Return advice for a test without the fixture, after a space; empty outside of pytest."""
+    is_test = "PYTEST_CURRENT_TEST" in os.environ
+    return " In a test, use the fixture: tenure_app(app)." if is_test else ""
 
 
 def pointing(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:

@@ -26,6 +26,7 @@ from tenure.core.errors import (
     Unreachable,
     WrongState,
 )
+from tenure.core.hints import in_a_test
 
 Trouble = TypeVar("Trouble", bound=RedisError)
 
@@ -256,7 +257,7 @@ def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
         return make_error(
             Unreachable,
             f"Redis at {where} did not respond for {patience_s:g} s: there was no connection ({why}).",
-            "Check the URL, and that Redis runs and is reachable from this machine, then try again.",
+            f"Check the URL, and that Redis runs and is reachable from this machine, then try again.{in_a_test()}",
             "Nothing was done, unless an earlier attempt got through.",
         )
     nothing_sent = "Nothing was done, unless an earlier attempt got through."

@@ -5,7 +5,8 @@
         signup("ada@example.org")
         jobs.drain()
 
-Installing it changes no test: it only offers fixtures, and loads Tenure when a test asks for one.
+Installing it changes no test: it only offers fixtures, and loads Tenure when a test asks for one. With
+`tenure_guard = true` in the ini file, calls that use another Redis fail.
 """
 
 from __future__ import annotations
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
     from tenure.testing.server import RedisServer
 
 _numbers = itertools.count(1)
+_GUARD = "TENURE_GUARD"
+"""As in `tenure.client.connections`, which is loaded only when a test asks for Tenure."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the ini option of the guard."""
+    text = "Tenure: calls that use another Redis than that of the fixtures fail, also in programs that the tests start."
+    parser.addini("tenure_guard", text, type="bool", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to guard the developer's Redis, if the project asks for it."""
+    if config.getini("tenure_guard"):
+        os.environ[_GUARD] = "none"
+        config.add_cleanup(lambda: os.environ.update({_GUARD: ""}))
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +56,8 @@ def tenure_server() -> Iterator[RedisServer]:
     from tenure.testing.server import RedisServer
 
     with RedisServer(find_server(), aof=False) as server:
+        if _GUARD in os.environ:
+            os.environ[_GUARD] = server.url
         yield server
 
 
