@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tenure.core.errors import TenureError as TenureError
     from tenure.core.errors import Unreachable as Unreachable
     from tenure.core.errors import UnsupportedFeature as UnsupportedFeature
+    from tenure.core.errors import WorkerFailed as WorkerFailed
     from tenure.core.errors import WrongState as WrongState
     from tenure.core.job import ErrorInfo as ErrorInfo
     from tenure.core.job import JobView as JobView
@@ -119,7 +120,8 @@ if TYPE_CHECKING:
 _ERRORS = (
     "AccessDenied DuplicateJob DuplicateSchedule InvalidArgument JobFailed JobNotFound TenureError LeaseLost "
     "NewerLayout NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError "
-    "ResultError ResultTimeout ScheduleNotFound SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature WrongState"
+    "ResultError ResultTimeout ScheduleNotFound SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature "
+    "WorkerFailed WrongState"
 )
 # The module of each public name. No other name can be loaded.
 _HOMES = {

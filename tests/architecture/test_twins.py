@@ -38,6 +38,7 @@ NO_TRAFFIC = {
         "on",
         "queue",
         "queue_defaults",
+        "worker",
         "queue_options",
         "scheduled",
         "specs",

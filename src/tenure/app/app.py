@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
+    from tenure.app.embed import AppWorker, WorkerArguments
     from tenure.app.testing import Testing
     from tenure.core.stores import PayloadStore
     from tenure.runtime.stored import StoredPayloads
@@ -124,6 +126,7 @@ class Tenure(DefinesTasks, WithHooks):
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
         self._passed = PassedTime()
+        self._one_worker = Lock()
         self.inspect = Inspect(self._client)
         self.control = Control(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
@@ -316,6 +319,37 @@ class Tenure(DefinesTasks, WithHooks):
         from tenure.app.testing import Testing
 
         return Testing(self, self._client, self._passed)
+
+    def worker(self, **options: Unpack[WorkerArguments]) -> AppWorker:
+        """Return a worker for this process and its event loop; see docs/howto/embed.md.
+
+            async with app.worker(queues=["mails"], concurrency=8):
+                await serve()                       # running jobs have 20 seconds to end after it
+
+        The options are those of `tenure worker`. `queues`: all of the app's tasks and handlers by default.
+        `concurrency`: how many jobs run at one time (16). `burst`: end when no job is ready. `grace`: how many seconds
+        running jobs may continue after a stop (20). `weights`: as {"mails": 5}. `signals`: SIGTERM and SIGINT stop the
+        worker; by default it handles no signals. `wait_for_redis`: for how many seconds the start waits for Redis, by
+        default the app's `patience`. `allow_eviction`: start also on a Redis that may evict jobs. Raises
+        `InvalidArgument`; when entered, also what its start raises.
+        """
+        from tenure.app.embed import AppWorker
+
+        return AppWorker(self, self._one_worker, **options)
+
+    def run_worker(self, **options: Unpack[WorkerArguments]) -> None:
+        """Run a worker in this process until it is stopped; with `burst=True`, until no job is ready.
+
+            app.run_worker(burst=True)
+
+        The options are those of `worker`. Ctrl-C stops it gracefully, and is then raised as usual. Raises
+        `WorkerFailed`, what its start raises, and `SyncOnLoop` where an event loop runs.
+        """
+        self.worker(**options).run()
+
+    async def arun_worker(self, **options: Unpack[WorkerArguments]) -> None:
+        """Async version of `run_worker`."""
+        await self.worker(**options).arun()
 
     def close(self) -> None:
         """Close the connections of blocking code. The app can be used again: it then reconnects."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from tenure.app.app import Tenure
+from tenure.app.attempts import AppCode
 from tenure.app.preflight import (
     COMMANDS,
     Finding,
@@ -28,7 +28,7 @@ from tenure.app.preflight import (
 from tenure.client.client import new_id
 from tenure.client.connections import driver_options
 from tenure.core import limits, names
-from tenure.core.engine import Feature
+from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import AccessDenied, InvalidArgument, ReplyError, TenureError, Unreachable
 from tenure.core.steps import WaitLost
 from tenure.core.task import TaskSpec
@@ -57,6 +57,14 @@ NODE_PATIENCE_MS: Final = 1 * limits.SECOND
 """How long a worker's call waits for one node of a cluster, before the worker continues with queues on other nodes."""
 
 
+class RunnableApp(AppCode, Protocol):
+    """What a worker needs of an app."""
+
+    @property
+    def engine(self) -> FullEngine: ...
+    async def aclose(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     """The options of `tenure worker`, checked. `queues` empty: all that the app's tasks and handlers name.
@@ -66,6 +74,7 @@ class WorkerOptions:
     it waits for queues that Redis refuses. `launch`: how a process for jobs
     is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM. `source`: the name of the app,
     `MODULE:APP`, to which the schedules of its code belong; empty: the module of the first task that has one.
+    `closes_app`: close the app's connections at the end; not where the rest of a program uses them.
     """
 
     queues: tuple[str, ...] = ()
@@ -79,6 +88,7 @@ class WorkerOptions:
     signals: bool = True
     source: str = ""
     burst_wait: float = math.inf
+    closes_app: bool = True
 
     def __post_init__(self) -> None:
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
@@ -92,7 +102,7 @@ class Finished:
     retired: bool = False
 
 
-async def inspect_redis(app: Tenure, wait_s: float | None) -> Inspection:
+async def inspect_redis(app: RunnableApp, wait_s: float | None) -> Inspection:
     """Check Redis for a worker. While it does not respond, log why and try again.
 
     Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
@@ -135,7 +145,7 @@ async def _through_proxies(driver: AsyncDriver, rights: Rights) -> tuple[Finding
 
 
 async def run_worker(
-    app: Tenure,
+    app: RunnableApp,
     options: WorkerOptions,
     parent: ParentSocket | None = None,
     ended: Callable[[Finished], None] = lambda finished: None,
@@ -179,10 +189,11 @@ async def run_worker(
         if machine is not None:
             machine.close()
         await driver.close()
-        await app.aclose()
+        if options.closes_app:
+            await app.aclose()
 
 
-def _settings_of(app: Tenure, options: WorkerOptions) -> WorkerSettings:
+def _settings_of(app: RunnableApp, options: WorkerOptions) -> WorkerSettings:
     return WorkerSettings(
         options.queues or queues_of(app),
         options.concurrency,
@@ -202,12 +213,12 @@ def _settings_of(app: Tenure, options: WorkerOptions) -> WorkerSettings:
     )
 
 
-def _source_of(app: Tenure) -> str:
+def _source_of(app: RunnableApp) -> str:
     """Return a name for an app that has none: the module of the first task with a schedule; empty: there is none."""
     return next((task.__module__ for task in app.tasks.values() if task.has_schedules), "")
 
 
-async def _report_queues(app: Tenure, driver: AsyncDriver, queues: Sequence[str]) -> None:
+async def _report_queues(app: RunnableApp, driver: AsyncDriver, queues: Sequence[str]) -> None:
     """Log which queues are paused, and to which nothing was enqueued lately: a worker of these stays idle."""
     with contextlib.suppress(TenureError):  # the worker itself logs it, and waits
         known = await driver.run(app.engine.queues())
@@ -218,7 +229,7 @@ async def _report_queues(app: Tenure, driver: AsyncDriver, queues: Sequence[str]
                 log_event("queue_paused", queue=queue)
 
 
-def _keeper_of(app: Tenure, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:
+def _keeper_of(app: RunnableApp, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:
     """Return the link to the process that keeps the leases. Its requests go to the worker, as soon as there is one."""
 
     def stop(hard: bool) -> None:
@@ -268,7 +279,7 @@ def _status_of(worker: Worker, was_ready: bool) -> Status:
     return Status(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
 
 
-def _machine_of(app: Tenure) -> Machine | None:
+def _machine_of(app: RunnableApp) -> Machine | None:
     """Return the locks that workers of one namespace on one Redis share on a machine. None: there is no directory for
     temporary files, or another user could hold the locks."""
     name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
@@ -285,7 +296,7 @@ def _machine_of(app: Tenure) -> Machine | None:
     return None
 
 
-def queues_of(app: Tenure) -> Sequence[str]:
+def queues_of(app: RunnableApp) -> Sequence[str]:
     """Return all queues of the app's tasks and handlers, each once. Raises `InvalidArgument` if there is none."""
     queues = tuple(dict.fromkeys(spec.queue for spec in app.specs()))
     if not queues:
@@ -296,7 +307,7 @@ def queues_of(app: Tenure) -> Sequence[str]:
     return queues
 
 
-def _max_payload(app: Tenure) -> int | None:
+def _max_payload(app: RunnableApp) -> int | None:
     """Return the largest payload that a worker runs, in bytes; None: any. Other programs have limits of their own."""
     is_shared = entry_of(app.engine).has_foreign_clients
     return app.settings.max_payload if is_shared else app.settings.payload_limit
@@ -310,6 +321,6 @@ def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
     )
 
 
-def _driver(app: Tenure, patience_ms: int) -> AsyncDriver:
+def _driver(app: RunnableApp, patience_ms: int) -> AsyncDriver:
     options = driver_options(app.settings, patience_ms)
     return asyncio_driver(app.settings.url, node_patience_ms=NODE_PATIENCE_MS, **options)

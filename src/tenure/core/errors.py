@@ -18,6 +18,7 @@
     │   ├── WrongState                  one of Tenure's keys holds data of another program
     │   ├── NewerLayout                 a newer release has written to this queue
     │   └── ReplyError                  any other error reply of Redis
+    ├── WorkerFailed (RuntimeError)     a worker inside a program ended because a part of it failed
     ├── SyncOnLoop (RuntimeError)       a blocking call on a running event loop; nothing was sent
     ├── LeaseLost                       the lease expired or was revoked; the job runs elsewhere
     └── ResultError
@@ -90,6 +91,10 @@ class NotConfigured(TenureError):
     """
 
     variable: str | None = None
+
+
+class WorkerFailed(TenureError, RuntimeError):
+    """A worker inside a program could not be kept alive. Its log states why; no job is lost."""
 
 
 class SyncOnLoop(TenureError, RuntimeError):

@@ -246,7 +246,8 @@ async def test_h8_a_worker_and_its_monitor_go_on_after_a_restart_of_redis(privat
     with redis.Redis.from_url(private_server.url) as db:
         # Of a worker that died: a monitor has to return it.
         db.hset(Original(db, "printer").progress, b'["dead", "after"]', b"no time")
-    assert await asyncio.wait_for(ran.get(), 60) == "after"
+    while await asyncio.wait_for(ran.get(), 60) != "after":
+        """The first one runs again if the restart has overtaken its outcome."""
     working.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await working

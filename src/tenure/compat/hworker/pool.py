@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import msgspec
 
 from tenure import Fail, Job, Tenure
 from tenure import Retry as RetryLater
-from tenure.app.run import WorkerOptions, run_worker
+from tenure.app.embed import AppWorker
 from tenure.client.client import asynchronous, blocking
 from tenure.client.connections import Connections
 from tenure.compat.hworker.engine import TypedEngine
@@ -105,13 +105,18 @@ class Hworker:
 
         Raises `InvalidArgument` when no function is registered.
         """
-        asyncio.run(self.aworker(concurrency, burst=burst))
+        self._worker(concurrency, burst).run()
 
     async def aworker(self, concurrency: int = 1, *, burst: bool = False) -> None:
         """Async version of `worker`."""
+        await self._worker(concurrency, burst).arun()
+
+    def _worker(self, concurrency: int, burst: bool) -> AppWorker:
         if not self.app.handlers:
             raise InvalidArgument("The pool has no function for its jobs. Register one: @pool.job.")
-        await run_worker(self.app, WorkerOptions(concurrency=concurrency, burst=burst))
+        return self.app.worker(
+            concurrency=concurrency, burst=burst, signals=True, wait_for_redis=math.inf, allow_eviction=True
+        )
 
     @blocking
     def monitor(self) -> Steps[int]:

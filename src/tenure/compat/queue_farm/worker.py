@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import math
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
-from tenure.app.run import WorkerOptions, run_worker
+from tenure.app.embed import AppWorker
 from tenure.compat.queue_farm.emitter import (
     ALL_EMPTY,
     DELETED_ERROR,
@@ -31,8 +32,6 @@ from tenure.engines.queue_farm.wire import DELETED, SPOILED, FarmDropped
 from tenure.redis.clients import Client
 from tenure.runtime.handlers.routes import MALFORMED
 from tenure.runtime.jobs.job import Job
-from tenure.runtime.shutdown import ExitStatus
-from tenure.runtime.worker import Worker as RuntimeWorker
 
 Handler = Callable[[str, list[Any]], Any]
 ALL_EMPTY_S: Final = 1.0
@@ -65,7 +64,7 @@ class _Runs(Base):
         **options: Any,
     ) -> None:
         super().__init__(redis, **options)
-        self._concurrent = names.count(concurrent, "concurrent", least=1)
+        self._concurrent = names.count(concurrent, "concurrent", least=1, most=limits.MAX_CONCURRENCY)
         self._all_empty_ms = names.duration_ms(all_empty_sleep, "all_empty_sleep", least_ms=1)
         self._no_active_ms = names.duration_ms(no_active_queues_sleep, "no_active_queues_sleep", least_ms=1)
         self._function = handler
@@ -85,7 +84,7 @@ class _Runs(Base):
         """Set by claims that brought jobs, since the queues were empty last."""
         self._engine.claimed = self._claimed.set
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._worker: RuntimeWorker | None = None
+        self._worker: AppWorker | None = None
         self._is_stopping = False
         self._emitting: set[asyncio.Task[None]] = set()
 
@@ -166,14 +165,16 @@ class _Runs(Base):
     async def _work(self, until_empty: bool) -> None:
         if self._loop is not None:
             raise InvalidArgument("This worker listens already. Create another one to run more batches.")
+        self._worker = self._app.worker(
+            concurrency=self._concurrent, grace=_GRACE_S, wait_for_redis=math.inf, allow_eviction=True
+        )
         self._loop, self._is_stopping = asyncio.get_running_loop(), False
         self._claimed.clear()
         watching: asyncio.Task[None] | None = None
         if until_empty or self._emitter.has(ALL_EMPTY, NO_ACTIVE_QUEUES):
             watching = asyncio.create_task(self._watch(until_empty))
-        options = WorkerOptions((DEFAULT_QUEUE,), self._concurrent, grace=_GRACE_S, signals=False)
         try:
-            finished = await run_worker(self._app, options, created=self._created)
+            await self._worker.arun()
             for task in tuple(self._emitting):
                 await task
             if watching is not None and watching.done():
@@ -182,16 +183,11 @@ class _Runs(Base):
             if watching is not None:
                 watching.cancel()
             self._loop = self._worker = None
-        if finished.status is not ExitStatus.OK:
-            raise RuntimeError(f"The worker ended with status {finished.status.name}; see its log.")
-
-    def _created(self, worker: RuntimeWorker) -> None:
-        self._worker = worker
-        self._end()
+            await self._app.aclose()
 
     def _end(self) -> None:
         if self._is_stopping and self._worker is not None:
-            self._worker.stop_gracefully()
+            self._worker.stop()
 
     async def _watch(self, until_empty: bool) -> None:
         """Emit `all-empty` when the queues have become empty, and `no-active-queues` while they stay so; with
