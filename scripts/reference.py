@@ -33,7 +33,11 @@ def command_line() -> str:
             raise SystemExit(f"tenure {' '.join(words)} failed: {shown.output}")
         parts += [f"## tenure {name}".rstrip(), f"```text\n{shown.output.rstrip()}\n```"]
     statuses = inspect.cleandoc(Exit.__doc__ or "").split("\n\n")[1]
-    parts += ["## Exit status", "Of all commands; their help says more.", f"```text\n{statuses}\n```"]
+    parts += [
+        "## Exit status",
+        "All commands end with one of these; their help has the details.",
+        f"```text\n{statuses}\n```",
+    ]
     parts += ["What `--json` prints is described in [JSON](json.md). Errors and notes go to stderr, as text."]
     return "\n\n".join(parts) + "\n"
 

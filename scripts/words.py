@@ -30,7 +30,8 @@ class Word:
     @property
     def pattern(self) -> re.Pattern[str]:
         forms = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in self.forms)
-        return re.compile(rf"\b(?:{forms})\b", re.IGNORECASE)
+        # A form with a capital is the first word of a sentence.
+        return re.compile(rf"\b(?:{forms})\b", re.NOFLAG if self.forms[0][0].isupper() else re.IGNORECASE)
 
     def __str__(self) -> str:
         return f"{', '.join(self.forms)} | {self.most} | {self.better}"

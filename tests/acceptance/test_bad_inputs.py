@@ -125,7 +125,10 @@ REFUSED: dict[str, Acts] = {
     "bytes without an annotation": lambda s: [lambda: s.store.enqueue(b"x"), lambda: s.store.enqueue([b"x"])],
     "a set without an annotation": lambda s: [lambda: s.store.enqueue({1}), lambda: s.store.enqueue(value=[{1}])],
     "an object of a class of one's own": lambda s: [lambda: s.store.enqueue(Own()), lambda: s.store.enqueue([Own()])],
-    "a dict whose keys are no text": lambda s: [lambda: s.store.enqueue({1: 2}), lambda: s.store.enqueue({None: 2})],
+    "a dict with keys that are not text": lambda s: [
+        lambda: s.store.enqueue({1: 2}),
+        lambda: s.store.enqueue({None: 2}),
+    ],
     "an argument that does not fit its annotation": lambda s: [
         lambda value=value: s.store.enqueue(1, value) for value in ("1", None, 1.5, b"1", [1])
     ],
@@ -133,7 +136,7 @@ REFUSED: dict[str, Acts] = {
         lambda kind=kind: s.app.task(name="shop.own")(taking(kind)) for kind in (Own, list[Own])
     ],
     "a task with a parameter for the `Job`": lambda s: [lambda: s.app.task(name="shop.job")(taking(Job))],
-    "a task whose argument may be text or a UUID, or text or a path": lambda s: [
+    "a task with an argument that may be text or a UUID, or text or a path": lambda s: [
         lambda kind=kind: s.app.task(name="shop.either")(taking(kind)) for kind in (str | UUID, Path | str)
     ],
     "an argument too many, too few or unknown": lambda s: [

@@ -306,7 +306,7 @@ def test_a_queue_with_a_key_of_another_program_is_left_out(app, run, redis_url, 
         client.rename("{tenure:emails}:apart", key)
     assert out == "All queues: 2 jobs removed. 2 jobs of 'images'.\n"
     assert "Note: Queue 'emails' was left out: The key" in err
-    assert "Error: Of 2 queues, 1 were left out." in err
+    assert "Error: 1 of 2 queues were left out." in err
     assert state(app, "emails", "timeout") is State.FAILED
 
 

@@ -34,6 +34,16 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_form_with_a_capital_counts_the_begins_of_sentences_only(checker, tree, capsys):
+    (tree / "scripts/words.txt").write_text("Of, Behind | 1 | the subject first\n")
+    page = tree / "docs/howto/page.md"
+    page.write_text("One of many. Of many one.\n")
+    assert checker.main(tree, write=False) == 0
+    page.write_text("Of many one. Behind it.\n")
+    assert checker.main(tree, write=False) == 1
+    assert "'Of': 2 uses, at most 1" in capsys.readouterr().out
+
+
 def test_the_uses_that_are_left_pass(checker, tree, capsys):
     assert checker.main(tree, write=False) == 0
     assert capsys.readouterr().out == ""

@@ -99,7 +99,7 @@ REFUSED: dict[str, Acts] = {
         lambda: Limit("x", concurrency=2, cost=3),
         lambda: Limit("x", per_second=9, cost=2),
     ],
-    "a name whose braces hold no name": each(lambda name: Limit(name, concurrency=1), "x{", "{}", "{a.b}", "{{a}}"),
+    "a name with braces that hold no name": each(lambda name: Limit(name, concurrency=1), "x{", "{}", "{a.b}", "{{a}}"),
     "a name with an argument that the task does not have": tasks(
         {"limits": [Limit("{user}", concurrency=1)]}, {"share": "{user}"}
     ),

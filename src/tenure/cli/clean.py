@@ -31,7 +31,7 @@ MARGIN_MS: Final = 100
 @click.option("--deep", is_flag=True, help="Also check all items for those that are in no list.")
 @click.option(
     "--grace", type=Duration(0, limits.DAY / limits.SECOND), metavar="DURATION",
-    help="How long an item must be without a lease; 0: return it at first sight. [default: that of the protocol, 5]",
+    help="How long an item must be without a lease; 0: return it at first sight. [default: 5, or the protocol's]",
 )  # fmt: skip
 @click.option("--payloads", is_flag=True, help="Instead delete large payloads that no job names, after a day.")
 @reaching()

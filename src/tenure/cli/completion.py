@@ -44,12 +44,12 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 def queue_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the queues whose names begin with this. None if Redis does not answer soon: a shell can show no error."""
+    """Return the queues with such a beginning. None if Redis does not answer soon: a shell can show no error."""
     return _names(context, incomplete, lambda app: app.inspect.queues())
 
 
 def worker_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the workers whose names begin with this."""
+    """Return the workers with such a beginning."""
     return _names(context, incomplete, lambda app: (worker.id for worker in app.inspect.workers()))
 
 

@@ -49,7 +49,9 @@ def _headers(context: click.Context, option: click.Parameter, values: tuple[str,
     "--queue", metavar="NAME", shell_complete=queue_names,
     help="The queue. [default: the task's; required for a raw payload]",
 )  # fmt: skip
-@click.option("--payload", metavar="TEXT", help="A raw payload, for a queue whose handler takes bytes. `-`: stdin.")
+@click.option(
+    "--payload", metavar="TEXT", help="A raw payload, for a queue with a handler that takes bytes. `-`: stdin."
+)
 @click.option("id", "--id", metavar="TEXT", help="An id of your own; a second job with it is refused.")
 @click.option(
     "--delay",
@@ -86,8 +88,8 @@ def enqueue(
     pg_dump shop | tenure enqueue --queue dumps --payload -
 
     ARGS is JSON: an array of positional arguments, an object of named ones, or one of each; `-` stands for stdin. They
-    are checked against the signature and the type hints of the task, before anything is sent. Options left out are
-    those of the task. Arguments on a command line can be seen by others on the machine, in `ps`.
+    are checked against the signature and the type hints of the task, before anything is sent. Options left out
+    come from the task. Arguments on a command line can be seen by others on the machine, in `ps`.
 
     A raw payload goes as it is to the handler of its queue. MODULE:APP may stand alone then: the app says where Redis
     is.

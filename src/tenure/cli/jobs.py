@@ -82,10 +82,10 @@ def jobs(
     tenure jobs QUEUE                                  some of each state
     tenure jobs QUEUE --state failed                   the newest first
     tenure jobs QUEUE --state failed --after CURSOR    the next page
-    tenure jobs QUEUE --lane NAME                      those of one lane
+    tenure jobs QUEUE --lane NAME                      jobs of one lane
 
-    Jobs that wait come in the order in which they will run, those that have ended the newest first. Of each lane only
-    the next job stands among the ready ones; --lane shows all that wait in it. For other states --lane, and for all
+    Jobs that wait come in the order in which they will run, those that have ended the newest first. Only the next
+    job of each lane stands among the ready ones; --lane shows all that wait in it. For other states --lane, and for all
     states --task, --error, --older-than and --newer-than, look through 10,000 jobs of each queue. Without QUEUE the
     jobs of all queues are listed. Nothing is changed. Each page of a queue ends with the CURSOR of the next one, `next`
     in JSON: while jobs come and go, the next page begins with the job that follows. --offset counts from the beginning

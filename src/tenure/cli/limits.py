@@ -28,7 +28,7 @@ from tenure.core.rates import LimitRule, LimitView, in_words
 @click.option("--burst", type=int, metavar="N", help="Store how many jobs may start at once, after a pause.")
 @click.option("--concurrency", type=int, metavar="N", help="Store how many jobs may run at a time.")
 @click.option("is_new", "--new", is_flag=True, help="Store numbers also for a name that no code and no job has.")
-@click.option("clears", "--clear", is_flag=True, help="Remove the stored numbers: those of the code apply again.")
+@click.option("clears", "--clear", is_flag=True, help="Remove the stored numbers: the code's apply again.")
 @click.option("--weight", type=int, metavar="N", help="NAME is a share: how many jobs it starts in each of its turns.")
 @reaching()
 def limits(
@@ -55,7 +55,7 @@ def limits(
     tenure limits tenant:7 --weight 3       the weight of a share
 
     The code has the default of each limit, as in `Limit("stripe", per_second=10)`. Stored numbers replace it at once,
-    also for jobs that wait. `numbers` shows which of them these are: `code` for those of the jobs that run or wait, or
+    also for jobs that wait. `numbers` shows which of them these are: `code` for numbers of jobs that run or wait, or
     else of --app or a worker. `active` are the places that running jobs hold, `waiting` the jobs that wait.
 
     A name that neither the code of --app or of a living worker nor any job has is refused; --new stores it.
@@ -83,7 +83,7 @@ def limits(
     tables = [_table(views), *[_shares(shares)] * bool(shares)]
     answer(as_json, {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}, tables)
     if cleared is False:
-        raise NotDone(f"Limit {name!r} has no stored numbers: those of the code apply.")
+        raise NotDone(f"Limit {name!r} has no stored numbers: the code's apply.")
 
 
 def _table(views: Sequence[LimitView]) -> Table:

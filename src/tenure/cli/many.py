@@ -164,7 +164,7 @@ def change(app: Tenure, request: Request, what: Change, as_json: bool) -> None:
         left = f"{jobs_text(count - changed)} of {request.where}"
         raise NotDone(f"{left} could not be {what.done}: {what.why_not}.")
     if len(found) < len(queues):
-        raise NotDone(f"Of {len(queues):,} queues, {len(queues) - len(found):,} were left out.")
+        raise NotDone(f"{len(queues) - len(found):,} of {len(queues):,} queues were left out.")
 
 
 def _find(app: Tenure, request: Request, queues: Sequence[str], is_listed: bool) -> Iterator[_Found]:

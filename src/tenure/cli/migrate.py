@@ -78,8 +78,8 @@ def migrate(
     tenure migrate default --to images --protocol redis-work-queue:jobs
     tenure migrate orders --to-url redis+cluster://10.0.0.1,10.0.0.2/ --wait 600
 
-    Without --to-url: from a queue of another protocol to the native one, on the same Redis; --namespace is that of the
-    native queue. To migrate without stopping, let producers enqueue to the native queue first, keep a worker on each
+    Without --to-url: from a queue of another protocol to the native one, on the same Redis; --namespace is the native
+    queue's. To migrate without stopping, let producers enqueue to the native queue first, keep a worker on each
     queue, and run this command. A job keeps its id, its place in the order, its timeout and its retries.
 
     With --to-url: from a native queue to the same one on another server, with all that waits, its history, the records
@@ -114,7 +114,7 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_js
         if missing:
             raise NotDone(
                 f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(missing))}. Nothing was "
-                "moved. `tenure check --acl USER` prints the line that grants those of one protocol; add those of "
+                "moved. `tenure check --acl USER` prints the line that grants one protocol's rights; add the words of "
                 "the other."
             )
         count = app.inspect.queue(queue).counts.get(State.READY, 0)
@@ -170,14 +170,14 @@ def _refusal(moved: Moved, queue: str, to: str) -> str:
     words = []
     if moved.refused:
         words.append(
-            f"Of {jobs_text(len(moved.refused))} the id is taken in queue {to!r}, by another job or its record: "
+            f"{jobs_text(len(moved.refused))} stayed: the id is taken in queue {to!r}, by another job or its record: "
             f"the first is {moved.refused[0]!r}. They wait in queue {queue!r}, at its end, for its workers; migrate "
             f"again when the other job has ended and its record is gone (`tenure discard {to} ID`)."
         )
     if moved.unfit:
         words.append(
-            f"Of {jobs_text(len(moved.unfit))} the id cannot be used in the {DEFAULT} protocol (it is empty, has more "
-            f"than {limits.MAX_ID} bytes, or begins with '@'): the first is {names.shown(moved.unfit[0])}. They wait "
-            f"in queue {queue!r}, at its end, for its workers."
+            f"{jobs_text(len(moved.unfit))} stayed: the id cannot be used in the {DEFAULT} protocol (it is empty, has "
+            f"more than {limits.MAX_ID} bytes, or begins with '@'): the first is {names.shown(moved.unfit[0])}. They "
+            f"wait in queue {queue!r}, at its end, for its workers."
         )
     return " ".join(words)

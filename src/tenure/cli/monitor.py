@@ -35,7 +35,7 @@ ROUNDS_MAX: Final = 100
     "--timeout",
     type=Duration(),
     metavar="DURATION",
-    help="How long a job of another client may run, as their workers set it. [default: that of the protocol]",
+    help="How long a job of another client may run, as their workers set it. [default: the protocol's]",
 )
 @click.option("--once", is_flag=True, help="Run one round, and end.")
 @reaching()

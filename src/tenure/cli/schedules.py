@@ -40,7 +40,7 @@ def schedules(
 
     \b
     tenure schedules                       all schedules
-    tenure schedules QUEUE                 those of a queue
+    tenure schedules QUEUE                 schedules of a queue
     tenure schedules QUEUE NAME            one schedule with all its facts
     tenure schedules QUEUE NAME --pause --reason "the disk is full"
     tenure schedules QUEUE NAME --resume

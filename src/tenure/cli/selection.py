@@ -73,7 +73,7 @@ def selecting(command: F) -> F:
 
     @click.option("--lane", metavar="NAME", help="Only jobs of this lane; `jobs` lists ready ones in its order.")
     @click.option("--task", metavar="NAME", help="Only jobs of this task.")
-    @click.option("--error", metavar="TYPE", help="Only jobs whose last error has this type, as in ConnectionError.")
+    @click.option("--error", metavar="TYPE", help="Only jobs with a last error of this type, as in ConnectionError.")
     @click.option(
         "--older-than", type=Age(), metavar="AGE",
         help="Only jobs that ended, or else were enqueued, longer ago than AGE: 90s, 15m, 2h, 7d.",

@@ -221,6 +221,6 @@ def _note_rest(done: Transferred, queue: str, left: dict[State, int], way: Way) 
         )
     if done.kept_schedules:
         note(
-            f"The destination has other definitions of these schedules of queue {queue!r}; those of the source stay "
+            f"The destination has other definitions of these schedules of queue {queue!r}; the source's stay "
             f"there, paused: {', '.join(map(repr, done.kept_schedules[:SHOWN]))}."
         )

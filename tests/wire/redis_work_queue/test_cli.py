@@ -227,7 +227,7 @@ def test_migrate_names_what_cannot_move(bench: Bench, cli: Cli) -> None:
     bench.put("a")
     out, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
     assert "1 job moved" in out
-    assert "Of 1 job the id cannot be used in the native protocol" in err
+    assert "1 job stayed: the id cannot be used in the native protocol" in err
     assert "the first is '@x'" in err
     assert bench.queue() == [b"@x"]
 

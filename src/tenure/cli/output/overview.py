@@ -67,7 +67,7 @@ class Overview:
             for why, names in by_reason.items()
         ]
         return refused + [
-            f"Queue {view.name!r} is shown without these partitions, whose nodes cannot be reached: "
+            f"Queue {view.name!r} is shown without these partitions, because their nodes cannot be reached: "
             f"{', '.join(map(str, view.unreachable))}."
             for view in self.queues
             if view.unreachable
