@@ -39,6 +39,8 @@ def bound(self: Any, day: str) -> None: ...
     [
         (report, "delay", r"Use enqueue\(\.\.\.\)\."),
         (report, "apply_async", r"Use enqueue\(\.\.\.\), with options using"),
+        (report, "map", r"Use enqueue_many\(\[call\(\.\.\.\), \.\.\.\]\)\."),
+        (report, "retry", r"Raise tenure\.Retry\(\.\.\.\) in the task\."),
         (report.job("1"), "get", r"Use result\(timeout=\.\.\.\)\."),
         (report.job("1"), "status", r"Use state\(\)\."),
         (app, "enqueue_job", r"Use the task's enqueue\(\.\.\.\)\."),

@@ -90,7 +90,7 @@ def _open_closed_streams() -> None:
     job's child that prints writes into it."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            number = os.open(os.devnull, os.O_RDWR)  # the lowest free number, that of the stream
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest free number, the number of the stream
             os.set_inheritable(number, True)
             setattr(sys, name, open(number, mode))  # noqa: SIM115 - open until the process ends
 

@@ -122,7 +122,7 @@ def search(
 ) -> tuple[list[JobView], bool]:
     """Return the selected jobs in one state, and whether all jobs were looked through.
 
-    Those that have ended come in the order of their ends, others in that of their pages. `look`: how many jobs are
+    Those that have ended come in the order of their ends, others in the order of their pages. `look`: how many jobs are
     read; of ended ones the newest, or with `oldest` those that ended first.
     """
     start = 0

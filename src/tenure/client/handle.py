@@ -105,7 +105,7 @@ class JobHandle(Generic[R]):
                 if view.progress:
                     print(view.progress.current, view.progress.total, view.progress.text)
 
-        The last view is that of the ended job; an unknown job yields nothing. Progress and the end arrive at once;
+        The last view shows the ended job; an unknown job yields nothing. Progress and the end arrive at once;
         other changes, and those whose message is lost, arrive within 2 seconds. Views in between may be skipped.
         `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
         """

@@ -31,7 +31,7 @@ _GUARD = "TENURE_GUARD"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the ini option of the guard."""
-    text = "Tenure: calls that use another Redis than that of the fixtures fail, also in programs that the tests start."
+    text = "Tenure: calls that use no Redis of the fixtures fail, also in programs that the tests start."
     parser.addini("tenure_guard", text, type="bool", default=False)
 
 
@@ -49,8 +49,8 @@ def tenure_server() -> Iterator[RedisServer]:
     def test_url(tenure_server):
         assert tenure_server.url.startswith("unix://")
 
-    It is redis-server or valkey-server on PATH, else that of `tenure[embedded]`. Raises `NotConfigured` if there is
-    none.
+    It is redis-server or valkey-server on PATH, else the server of `tenure[embedded]`. Raises `NotConfigured` if there
+    is none.
     """
     from tenure.redis.embedded.binary import find_server
     from tenure.testing.server import RedisServer
