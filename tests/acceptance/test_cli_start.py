@@ -42,7 +42,7 @@ def test_a_worker_waits_for_a_redis_that_starts_later_and_says_why(tenure, priva
     private_server.start()
     assert add.enqueue(1, 2).result(timeout=120) == 3
     run.signal(signal.SIGTERM).end()
-    assert run.err.count("redis_lost what=start") == 1
+    assert run.err.count("redis_lost what=start") <= (2 if more else 1), "once for each process"
 
 
 def test_a_worker_waits_for_a_redis_that_is_silent(tenure, private_server, add):

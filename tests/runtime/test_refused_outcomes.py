@@ -99,7 +99,10 @@ async def test_a_worker_claims_nothing_of_a_refused_queue_and_all_it_can_of_the_
     ids = [f"n{number}" for number in range(limits.MAX_HELD + 5)]
     engine.add(*ids)
     full, keeper = asyncio.Event(), FakeKeeper(every_s=0.1)
-    async with Rig(lambda: None, engine=engine, keeper=keeper, queues=["q", "other"], concurrency=100) as rig:
+    never = {"stuck_ms": limits.MINUTE}  # a release would wait for the reply that `full` holds back
+    async with Rig(
+        lambda: None, engine=engine, keeper=keeper, queues=["q", "other"], concurrency=100, limits=never
+    ) as rig:
         rig.driver.fault = lambda call: full.wait() if call == "settle" else None
         await engine.until(lambda: len(engine.held) == limits.MAX_HELD)
         engine.spoilt = {"n0"}
