@@ -32,13 +32,13 @@ def run(command, redis_url):
 def test_settings_are_shown_where_there_are_some(app, run):
     app.queue("plain").enqueue(b"x")
     app.queue("emails").enqueue(b"x")
-    assert run("info")[0][-2:] == ["cancelled", "oldest"]
+    assert run("info")[0][-2:] == ["oldest", "notes"]
     app.control.configure("emails", max_length=1_000, lane_failure="park")
     app.control.pause("emails")
     head, emails, plain_row, *_ = run("info")
     assert head[-2:] == ["oldest", "notes"]
-    assert emails[-1] == "paused,max_length=1000,lane_failure=park"
-    assert plain_row[-1] == "-"
+    assert emails[-1] == "paused,no_worker,max_length=1000,lane_failure=park"
+    assert plain_row[-1] == "no_worker"
     shown = run("info", "--json")["queues"][0]
     assert shown["settings"] == {"paused": True, "max_length": 1_000, "lane_failure": "park"}
     assert shown["parked_lanes"] == 0
@@ -48,7 +48,7 @@ def test_the_number_of_partitions_is_shown(app, run):
     app.queue_options("emails", partitions=4)
     app.queue("emails").enqueue(b"x")
     assert ["no", "none", "skip", "4", "0", "0"] in run("info", "emails")
-    assert run("info")[1][-1] == "partitions=4"
+    assert run("info")[1][-1] == "no_worker,partitions=4"
     assert run("info", "emails", "--json")["queues"][0]["partitions"] == 4
 
 

@@ -147,7 +147,7 @@ def test_info_shows_the_queues_of_the_other_nodes(cluster: Cluster, tmp_path: Pa
         assert rows[gone][1:3] == ["?", "?"]
         assert rows[gone][-1] == "unreachable"
         assert rows[kept][2] == "1"
-        assert rows["parted"][-1] == f"partitions=6,unreachable={'+'.join(map(str, away))}"
+        assert rows["parted"][-1] == f"no_worker,partitions=6,unreachable={'+'.join(map(str, away))}"
         assert f"Error: Queues {gone!r}, {also!r} cannot be shown. Redis at" in shown.err
         assert shown.err.strip().endswith(f"because their nodes cannot be reached: {', '.join(map(str, away))}.")
         one = json.loads(call(["info", "parted", "--json"], tmp_path, environment).end(expect=1).out)
