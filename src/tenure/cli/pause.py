@@ -30,8 +30,8 @@ def pause(queue: str, lane: str | None, app: Tenure, as_json: bool) -> None:
     is wrong.
     """
     undo = f"To resume: tenure resume {quote(queue)}"
-    note_unknown(app, queue)  # before the change, which adds the queue to the list
     if lane is None:
+        note_unknown(app, queue)  # before the change, which adds the queue to the list
         app.control.pause(queue)
         answer(as_json, {"queue": queue, "lanes": None}, f"Queue {queue!r} is paused. {undo}")
     else:
@@ -39,6 +39,7 @@ def pause(queue: str, lane: str | None, app: Tenure, as_json: bool) -> None:
         text = f"Lane {lane!r} of queue {queue!r} is parked. {undo} --lane {quote(lane)}"
         answer(as_json, {"queue": queue, "lanes": [lane]}, text)
         _note_lane(app, queue, lane)
+        note_unknown(app, queue)
 
 
 @click.command()

@@ -177,7 +177,7 @@ def test_clean_takes_the_grace_of_the_protocol(bench: Bench, cli: Cli, monkeypat
     _, err = cli("clean", "default", "--protocol", f"redis-work-queue:{P}?gracious=7", expect=2)
     assert "?queues.NAME=VALUE&grace=NUMBER" in err
     _, err = cli("clean", "default", "--grace", "nan", expect=2)
-    assert "--grace must be 0 to 86,400 seconds" in err
+    assert "'--grace': 'nan' is not a duration" in err
 
 
 def test_migrate(bench: Bench, cli: Cli) -> None:
