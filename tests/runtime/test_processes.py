@@ -17,7 +17,7 @@ import pytest
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff
-from tenure.core.engine import CancelAsked
+from tenure.core.engine import CancelAsked, Timing
 from tenure.core.errors import InvalidArgument
 from tenure.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.shape import Shape
@@ -25,7 +25,7 @@ from tenure.core.task import RunIn
 from tenure.runtime import ExitStatus
 from tenure.runtime.isolation.child import Launch, ProcessLimits
 from tests.runtime import job_program
-from tests.runtime.fakes import FakeKeeper, Rig, task
+from tests.runtime.fakes import FakeEngine, FakeKeeper, Rig, task
 
 ROOT = Path(__file__).parents[2]
 
@@ -273,7 +273,8 @@ async def test_a_lost_job_is_killed_and_nothing_is_said_of_it(launch, said):
 
 
 async def test_without_heartbeats_for_a_lease_a_job_of_a_lane_is_killed_and_released(launch, said):
-    async with rig(launch, concurrency=1) as here:
+    engine = FakeEngine(timing=Timing(beat_ms=20, lease_ms=1_000, idle_wait_ms=200, maintain_ms=50, presence_ms=50))
+    async with rig(launch, concurrency=1, engine=engine) as here:
         here.engine.add("a", task="hang", shape=Shape(lane="a"))
         (pid,) = await said.wait("hang")
         here.keeper.good_at, here.keeper.mute = 0.0, True
