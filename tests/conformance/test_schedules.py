@@ -12,7 +12,7 @@ from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import QueueFull
 from tenure.core.job import State
-from tenure.core.outcome import Completed
+from tenure.core.outcome import Completed, Unroutable
 from tenure.core.rates import LimitRule
 from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
 from tenure.core.shape import Shape, UniqueRule
@@ -164,6 +164,32 @@ def test_overlap_cancel_ends_a_job_that_waits_and_asks_the_worker_of_one_that_ru
     assert world.view("b").cancelling is not None
     world.settle(lease)
     assert world.drain() == ["c"]
+
+
+@pytest.mark.parametrize(("task", "answer"), [("new", Ticked.ENQUEUED), ("old", Ticked.SKIPPED)])
+def test_a_parked_job_holds_back_the_ticks_of_its_own_task_only(world: World, task: str, answer: Ticked) -> None:
+    """After a rename, no worker may ever have the earlier task again."""
+    put(world, spec(task="old"), now_of(world) - 1_000)
+    assert tick(world, "a") is Ticked.ENQUEUED
+    assert world.settle(world.take_one(), Unroutable())
+    assert world.state("a") is State.UNROUTABLE
+    put(world, spec(task=task), now_of(world) - 1_000, digest_of(spec(task="old")))
+    world.pass_time(STEP)
+    assert tick(world, "b") is answer
+    assert world.state("a") is State.UNROUTABLE
+    world.audit()
+
+
+def test_overlap_cancel_ends_a_parked_job_of_another_task(world: World) -> None:
+    old, new = spec(task="old", overlap=Overlap.CANCEL), spec(task="new", overlap=Overlap.CANCEL)
+    put(world, old, now_of(world) - 1_000)
+    assert tick(world, "a") is Ticked.ENQUEUED
+    assert world.settle(world.take_one(), Unroutable())
+    put(world, new, now_of(world) - 1_000, digest_of(old))
+    world.pass_time(STEP)
+    assert tick(world, "b") is Ticked.ENQUEUED
+    assert world.state("a") is State.CANCELLED
+    assert world.drain() == ["b"]
 
 
 def test_jobs_have_lanes_priorities_and_unique_keys(world: World) -> None:

@@ -46,6 +46,8 @@ _SCHEDULES: Final = (
     Mutant("tick-does-not-move-on", "state.planned, state.fire = ARGV[8], ARGV[9]", "", ("tick",)),
     Mutant("tick-in-a-full-queue", "if most > 0 and have >= most then", "if false then", ("tick",)),
     Mutant("tick-forgets-its-time", "string.match(record, '^[^\\n]* s=(%d+)')", "nil", ("tick",)),
+    Mutant("tick-waits-for-an-earlier-task", " and not is_left\n", "\n", ("tick",)),
+    Mutant("tick-beside-a-parked-job", "task ~= task_of('0 ' .. record) and call", "call", ("tick",)),
     Mutant("trigger-counts-as-a-tick", "triggers and state.last_planned or", "", ("tick",)),
     Mutant("trigger-moves-on", "if not triggers then", "if true then", ("tick",)),
     Mutant("put-repeats-a-tick", " or has_run then", " then", ("schedule_put",)),

@@ -22,8 +22,11 @@ elseif not triggers and (run_fire > time or tonumber(state.fire) > time) then
   return remember(session, number, 'early')
 end
 
-local is_busy = state.last ~= '-' and call('HEXISTS', key('jobs'), state.last) == 1
-local is_skipped = overlap == 'skip' and is_busy
+local before = state.last ~= '-' and call('HGET', key('jobs'), state.last)
+local task = task_of(before)
+-- No worker may ever have the task of a parked job after a rename: the job does not hold back the ticks of another task.
+local is_left = before and task ~= task_of('0 ' .. record) and call('ZSCORE', key('unroutable:' .. task), state.last)
+local is_skipped = overlap == 'skip' and before and not is_left
 local runs = id ~= '' and not is_skipped
 local previous = state.last
 if runs then
@@ -50,7 +53,7 @@ if not triggers then
 end
 schedules.write(name, state)
 if not runs then return remember(session, number, id == '' and 'moved' or 'skipped') end
-if overlap == 'cancel' and is_busy then
+if overlap == 'cancel' and before then
   cancel_one(cjson.decode(ARGV[3]), previous, ARGV[12], ARGV[13], ARGV[14])
 end
 -- Of the operation that follows: one job, due now. Schedules are in the first partition, by every map of the partitions.
