@@ -12,7 +12,7 @@ import pytest
 
 from tenure import QueueView, State, Tenure, WorkerView
 from tenure.cli.output.overview import queue_table, worker_table
-from tenure.client.reasons import unserved
+from tenure.client.reasons import has_no_free_slot, unserved
 from tenure.core.engine import Alone
 from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
@@ -300,3 +300,39 @@ def test_a_worker_that_is_silent_serves_no_queue():
     seen = [WorkerView("w", ("q",), "host", 1, 0, now_ms - age_ms, 1) for age_ms in (1_000, 60_000)]
     assert [unserved(view, [one], now_ms) for one in seen] == [False, True]
     assert not unserved(QueueView("q", {State.COMPLETED: 1}, {}), [], now_ms)
+
+
+def test_a_queue_is_noted_once_it_has_ready_jobs_and_no_worker_with_a_free_slot():
+    now_ms = 1_000_000
+    full, half = (WorkerView(id, ("q",), "host", 1, 0, now_ms, 2, awaiting=n) for id, n in (("full", 2), ("half", 1)))
+    gone = WorkerView("gone", ("q",), "host", 1, 0, now_ms - 60_000, 2)
+    ready, scheduled = (QueueView("q", {state: 1}, {}) for state in (State.READY, State.SCHEDULED))
+    assert has_no_free_slot(ready, [full, gone], now_ms)
+    assert not has_no_free_slot(ready, [full, half], now_ms)
+    assert not has_no_free_slot(ready, [gone], now_ms)
+    assert not has_no_free_slot(scheduled, [full], now_ms)
+
+
+def test_a_job_that_waits_in_the_only_slot_for_a_ready_one_is_named(tenure, command, app, redis_url, tmp_path):
+    (tmp_path / "jobs.py").write_text(
+        "from tenure import Tenure\napp = Tenure(namespace='shop')\n"
+        "@app.task\nasync def part(): ...\n"
+        "@app.task\nasync def whole(): await (await part.using(id='part').aenqueue()).aresult()\n"
+    )
+    where = ("--url", redis_url, "--namespace", "shop")
+    whole = app.task(name="jobs.whole")(lambda: None).enqueue()
+    tenure("worker", "jobs:app", "-c", "1", url=redis_url).wait_for("result_awaited")
+    app.control.quiet(app.inspect.workers()[0].id)  # so that it announces itself at once
+
+    def shown(*words: str):
+        return json.loads(command(*words, *where, "--json").end().out)
+
+    until(lambda: shown("info")["all_awaiting"] == ["default"])
+    assert "all_awaiting" in command("info", *where).end().out
+    page = "docs/howto/results.md#a-job-that-waits-for-another"
+    why = "jobs that wait for the results of other jobs hold all slots"
+    assert f"No worker of 'default' has a free slot: {why}. See {page}." in command("info", "default", *where).end().err
+    assert shown("job", "part")["waits"] == why
+    about = command("job", whole.id, *where).end().err
+    assert "has announced awaiting=1: jobs that wait for the result of another job. This may be one of them." in about
+    assert "awaiting" not in command("job", "part", *where).end().err

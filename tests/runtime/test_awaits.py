@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tenure import Tenure
 from tenure.app.run import WorkerOptions, run_worker
+from tenure.runtime.jobs.awaits import Awaits
 from tenure.runtime.worker import Worker
 
 
@@ -51,3 +54,13 @@ async def test_the_log_names_both_tasks_once_and_the_announcement_counts_the_job
     assert len(lines) == 1
     assert " task=whole " in lines[0]
     assert " awaited_task=part " in lines[0]
+
+
+def test_a_job_that_waits_for_several_results_counts_once() -> None:
+    awaits = Awaits()
+    held: Any = SimpleNamespace(lease=SimpleNamespace(record=SimpleNamespace(queue="q", task="whole", id="1")))
+    with awaits.wait(held, "part", "2"):
+        with awaits.wait(held, "part", "3"):
+            assert len(awaits) == 1
+        assert len(awaits) == 1
+    assert len(awaits) == 0

@@ -22,6 +22,7 @@ from tenure.cli.output.overview import (
 from tenure.cli.output.tables import answer, show
 from tenure.cli.output.text import dump
 from tenure.cli.reach import note_unknown, reaching
+from tenure.client.reasons import AWAITING, AWAITING_PAGE
 from tenure.core import limits
 from tenure.core.errors import NewerLayout
 from tenure.core.job import State
@@ -50,7 +51,8 @@ def info(queue: str | None, listed: str | None, lane: str | None, watched: bool,
     tenure info QUEUE --lanes blocked  lanes that a failed job blocks
     tenure info QUEUE --lane NAME      a lane and the jobs that wait in it
 
-    `notes` has what is unusual, such as `paused` or `no_worker`: jobs wait, and no living worker serves the queue.
+    `notes` has what is unusual, such as `paused`, `no_worker` (jobs wait, and no living worker serves the queue) or
+    `all_awaiting` (jobs are ready, and jobs that wait for the results of other jobs hold all slots).
     `held` counts the jobs that a worker runs and those that it has claimed ahead for its `slots`. A worker announces
     itself every ten seconds (`announced`); after 15 seconds without it is `silent`. Its --health-file and
     --health-port have how many jobs it runs, and when Redis last replied.
@@ -122,6 +124,8 @@ def _show_queue(app: Tenure, queue: str, as_json: bool) -> Exit:
         note(f"Workers of this release claim nothing from this queue. {reason}")
     if seen.without_worker:
         note(f"No living worker serves {queue!r}: its jobs wait for `tenure worker MODULE:APP -q {queue}`.")
+    if seen.all_awaiting:
+        note(f"No worker of {queue!r} has a free slot: {AWAITING}. See {AWAITING_PAGE}.")
     return _status(seen)
 
 

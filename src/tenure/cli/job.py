@@ -10,13 +10,13 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
-from tenure.cli.errors import Exit, UserError
+from tenure.cli.errors import Exit, UserError, note
 from tenure.cli.output import jobs
 from tenure.cli.output.text import dump
 from tenure.cli.reach import known_job, queue_of, reaching, without
 from tenure.cli.watch import watch
 from tenure.client.connections import Connections
-from tenure.client.reasons import reason
+from tenure.client.reasons import AWAITING_PAGE, awaiting_beside, reason
 from tenure.core import limits
 from tenure.core.engine import Feature
 
@@ -63,8 +63,14 @@ def job(
     now_ms = time.time() * limits.SECOND
     with closing(Connections(app.settings)) as connections:
         view = replace(view, waits=connections.run(reason(app.engine, view, now_ms)))
+        awaiting = 0 if as_json else connections.run(awaiting_beside(app.engine, view))
     if as_json:
         click.echo(dump(jobs.to_json(view, parts)))
     else:
         click.echo(jobs.describe(view, now_ms, parts))
+        if awaiting:
+            note(
+                f"Worker {view.worker} has announced awaiting={awaiting}: jobs that wait for the result of another job."
+                f" This may be one of them. See {AWAITING_PAGE}."
+            )
     return Exit.OK

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tenure.app.app import Tenure
 from tenure.cli.output.tables import Table
 from tenure.cli.output.text import ago, took
-from tenure.client.reasons import is_living, unserved
+from tenure.client.reasons import has_no_free_slot, is_living, unserved
 from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable, is_silent
 from tenure.core.job import QueueView, State, WorkerView
@@ -39,6 +39,8 @@ class Overview:
     refused: Mapping[str, RedisError] = field(default_factory=dict)
     without_worker: frozenset[str] = frozenset()
     """The queues with waiting jobs that no living worker serves."""
+    all_awaiting: frozenset[str] = frozenset()
+    """The queues with ready jobs and living workers, where jobs that wait for results hold all slots."""
 
     def to_json(self) -> dict[str, Any]:
         refused = [{"queue": name, "error": str(error)} for name, error in self.refused.items()]
@@ -46,9 +48,8 @@ class Overview:
 
     def common_json(self) -> dict[str, Any]:
         """What the documents of all queues and of one have."""
-        without_worker = sorted(self.without_worker)
-        workers = workers_json(self.workers)
-        return {"queues": self.queues, "latency": self.latency, **workers, "without_worker": without_worker}
+        waiting = {"without_worker": sorted(self.without_worker), "all_awaiting": sorted(self.all_awaiting)}
+        return {"queues": self.queues, "latency": self.latency, **workers_json(self.workers), **waiting}
 
     @property
     def latency(self) -> dict[str, Latency]:
@@ -76,7 +77,7 @@ class Overview:
     def tables(self) -> list[Table]:
         now_ms = time.time() * limits.SECOND
         return [
-            queue_table(self.queues, now_ms, self.refused, self.without_worker),
+            queue_table(self.queues, now_ms, self.refused, self.without_worker, self.all_awaiting),
             *latency_tables(self.latency),
             worker_table(self.workers, now_ms),
         ]
@@ -102,7 +103,8 @@ def look(app: Tenure, queue: str | None) -> Overview:
     # Workers of other programs do not announce themselves.
     alone = () if entry_of(app.engine).has_foreign_clients else queues
     without_worker = frozenset(view.name for view in alone if unserved(view, workers, now_ms))
-    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused, without_worker)
+    all_awaiting = frozenset(view.name for view in alone if has_no_free_slot(view, workers, now_ms))
+    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused, without_worker, all_awaiting)
 
 
 def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
@@ -116,10 +118,11 @@ def queue_table(
     now_ms: float,
     refused: Mapping[str, RedisError] | None = None,
     without_worker: Collection[str] = (),
+    all_awaiting: Collection[str] = (),
 ) -> Table:
     """Count the jobs of each queue by state, with the age of the one that is next, and notes on what is unusual.
 
-    `refused`: the queues that cannot be shown. `without_worker`: those that no living worker serves.
+    `refused`: the queues that cannot be shown. `without_worker`, `all_awaiting`: as in `Overview`.
     """
     states = [state.value for state in State]
     rows = tuple(
@@ -127,7 +130,7 @@ def queue_table(
             "queue": view.name,
             **{state: str(view.counts.get(State(state), 0)) for state in states},
             "oldest": "" if view.oldest_ms is None else ago(now_ms - view.oldest_ms),
-            "notes": _notes(view, view.name in without_worker),
+            "notes": _notes(view, view.name in without_worker, view.name in all_awaiting),
         }
         for view in queues
     )
@@ -213,7 +216,7 @@ def _state(view: WorkerView, now_ms: float) -> str:
     return ",".join(word for word, is_so in words.items() if is_so)
 
 
-def _notes(view: QueueView, is_unserved: bool) -> str:
+def _notes(view: QueueView, is_unserved: bool, is_awaiting: bool) -> str:
     """Format the notes without spaces: one word in a pipe."""
     settings = view.settings
     values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
@@ -222,5 +225,5 @@ def _notes(view: QueueView, is_unserved: bool) -> str:
     values["unreachable"] = "+".join(map(str, view.unreachable))
     if settings.lane_failure is not LaneFailure.SKIP:
         values["lane_failure"] = settings.lane_failure
-    words = [*["paused"] * settings.paused, *["no_worker"] * is_unserved]
+    words = [*["paused"] * settings.paused, *["no_worker"] * is_unserved, *["all_awaiting"] * is_awaiting]
     return ",".join([*words, *(f"{name}={value}" for name, value in values.items() if value)])
