@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
+from tenure.redis.credentials import CALLS_MOST, Login, NoCredentials, blocking_login
 from tenure.redis.drivers import asyncio_driver, blocking_driver
 from tenure.redis.url import Target, master_of, sentinel_of
 from tenure.testing.server import RedisServer
@@ -137,6 +140,88 @@ def test_a_function_that_fails_is_called_again_and_its_text_is_not_shown(run: Ca
     assert "the function for credentials failed (ValueError)" in str(raised.value)
     assert "Nothing was done" in str(raised.value)
     assert "abc" not in str(raised.value)
+
+
+def chained(error: BaseException) -> Iterator[BaseException]:
+    """The error, and all errors that it, or a reporter of errors, can reach from it."""
+    yield error
+    for link in (error.__cause__, error.__context__):
+        if link is not None:
+            yield from chained(link)
+
+
+async def aleak() -> Login:
+    raise RuntimeError("the token abc is over")
+
+
+def leak() -> Login:
+    raise RuntimeError("the token abc is over")
+
+
+@pytest.mark.parametrize("source", [leak, aleak])
+@pytest.mark.parametrize("refused", [0, 1], ids=["first answer", "after a refusal"])
+def test_no_traceback_has_the_text_of_the_functions_error(
+    vault: Vault, source: Callable[[], Any], refused: int
+) -> None:
+    answers = [("shop", "wrong")] * refused * 2
+
+    def login() -> Any:
+        return answers.pop() if answers else source()
+
+    with Tenure(vault.server.url, credentials=login, patience=0) as app:
+        queue = app.queue("q")
+        calls = (lambda: queue.enqueue(b"x"), lambda: asyncio.run(queue.aenqueue(b"x")))
+        for call in calls:
+            answers = [("shop", "wrong")] * refused
+            with pytest.raises(Unreachable, match="RuntimeError") as raised:
+                call()
+            found = [*traceback.format_exception(raised.value), *map(repr, chained(raised.value))]
+            assert not [text for text in found if "abc" in text]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["function", "async function"])
+def test_a_function_that_does_not_return_is_given_up_and_named(
+    is_async: bool, run: Callable[..., Run], caplog: pytest.LogCaptureFixture
+) -> None:
+    released = threading.Event()
+
+    async def ahang() -> Login:
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    def hang() -> Login:
+        released.wait()
+        return ()
+
+    with pytest.raises(Unreachable) as raised:
+        run(ahang if is_async else hang, patience_ms=500, connect_timeout_ms=200)(command("PING"))
+    released.set()
+    why = "the function for credentials did not return within"
+    assert why in str(raised.value)
+    assert "Nothing was done" in str(raised.value)
+    assert "Check the function" in str(raised.value)
+    assert why in caplog.text
+
+
+def test_the_calls_that_hang_at_once_are_limited() -> None:
+    released = threading.Event()
+
+    def hang() -> tuple[str]:
+        released.wait()
+        return ("secret",)
+
+    def is_over() -> bool:
+        try:
+            return blocking_login(hang, 10) == ("secret",)
+        except NoCredentials:
+            return False
+
+    for _ in range(CALLS_MOST):
+        with pytest.raises(NoCredentials, match="did not return"):
+            blocking_login(hang, 0.001)
+    with pytest.raises(NoCredentials, match=f"{CALLS_MOST} calls"):
+        blocking_login(hang, 10)
+    released.set()
+    until(is_over)
 
 
 @pytest.mark.parametrize("wrong", [None, "password", ("a", "b", "c"), (1, "b"), ("a", None)])

@@ -241,8 +241,16 @@ def _keeper_of(app: RunnableApp, parent: ParentSocket | None, workers: Sequence[
             worker.retire("its parent is gone")
 
     spec, timeouts = engine_spec_of(app.engine), timeouts_of(app.specs())
-    url, credentials = app.settings.url, app.settings.credentials
-    return KeeperLink(url, spec, timeouts, parent=parent, credentials=credentials, stop=stop, parent_lost=retire)
+    return KeeperLink(
+        app.settings.url,
+        spec,
+        timeouts,
+        parent=parent,
+        credentials=app.settings.credentials,
+        credentials_s=app.settings.connect_timeout,
+        stop=stop,
+        parent_lost=retire,
+    )
 
 
 def _check_url(url: str) -> None:

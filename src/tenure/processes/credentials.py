@@ -9,6 +9,7 @@ from typing import Final
 
 from tenure.core import limits
 from tenure.processes.messages import Credentials, CredentialsWanted
+from tenure.redis.credentials import NoCredentials
 
 ASK_MS: Final = 400
 """How long a keeper waits for its worker, which may be blocked or dead. After that it uses the last credentials."""
@@ -32,12 +33,12 @@ class WorkerCredentials:
         self._news.set()
 
     async def get(self) -> tuple[str, ...]:
-        """Ask the worker for credentials. Raises `LookupError` if it has sent none, and does not respond."""
+        """Ask the worker for credentials. Raises `NoCredentials` if it has sent none, and does not respond."""
         self._news.clear()
         self._send(CredentialsWanted())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ASK_MS / limits.SECOND):
                 await self._news.wait()
         if self._last is None:
-            raise LookupError("the worker has sent no credentials")
+            raise NoCredentials("the worker has sent no credentials")
         return self._last

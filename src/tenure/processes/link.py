@@ -81,9 +81,10 @@ class KeeperLink:
 
         keeper = KeeperLink("redis://localhost:6379/0", engine_spec_of(engine))
 
-    `parent`: the socket to the parent. `credentials`: gives the user and the password of a connection. `stop`: called
-    with True when the parent requests a hard stop, with False when it requests a stop. `parent_lost`: called when the
-    parent is gone or silent. Then, and without a parent, the worker starts a keeper process of its own.
+    `parent`: the socket to the parent. `credentials`: gives the user and the password of a connection, within
+    `credentials_s`. `stop`: called with True when the parent requests a hard stop, with False when it requests a stop.
+    `parent_lost`: called when the parent is gone or silent. Then, and without a parent, the worker starts a keeper
+    process of its own.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class KeeperLink:
         *,
         parent: ParentSocket | None = None,
         credentials: object = None,
+        credentials_s: float = limits.CONNECT_TIMEOUT_MS / limits.SECOND,
         stop: Callable[[bool], None] = lambda hard: None,
         parent_lost: Callable[[], None] = lambda: None,
         command: Sequence[str] = (),
@@ -102,7 +104,7 @@ class KeeperLink:
         self._spec = spec
         self._timeouts = timeouts or Timeouts()
         self._parent = None if parent is None else parent.taken()
-        self._credentials = credentials
+        self._credentials, self._credentials_s = credentials, credentials_s
         self._asked: asyncio.Task[None] | None = None
         self._stop = stop
         self._parent_lost = parent_lost
@@ -167,7 +169,7 @@ class KeeperLink:
 
     async def _send_credentials(self) -> None:
         with contextlib.suppress(NoCredentials):  # the keeper asks again; the worker's own calls report it
-            self._send(Credentials(await asyncio_login(self._credentials)))
+            self._send(Credentials(await asyncio_login(self._credentials, self._credentials_s)))
 
     def _read(self, report: Report) -> HeartbeatReply | None:
         if report.trouble != self._trouble:

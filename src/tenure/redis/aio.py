@@ -143,8 +143,12 @@ class AsyncDriver(Retrying[AsyncLink]):
             opening = self._opening = asyncio.create_task(self._open_shared(), name="tenure connection")
             # If all of them are, asyncio would report an error that no caller has seen.
             opening.add_done_callback(lambda done: done.cancelled() or done.exception())
-        async with asyncio.timeout(None if left_s == math.inf else left_s):
-            return await asyncio.shield(opening)
+        try:
+            async with asyncio.timeout(None if left_s == math.inf else left_s):
+                return await asyncio.shield(opening)
+        except TimeoutError as error:
+            error.is_unsent = True  # type: ignore[attr-defined]
+            raise
 
     async def _open_shared(self) -> AsyncLink:
         try:

@@ -6,9 +6,11 @@ The function is called for each new connection, so that passwords may change: to
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
 import redis.exceptions as client
@@ -21,7 +23,11 @@ class NoCredentials(client.ConnectionError):
     """The function has returned none. The call is repeated, as after any other failure to connect."""
 
 
+CALLS_MOST: Final = 64
+"""Calls of such functions that run in threads of this process at once: one that hangs keeps its thread."""
+
 _EXPECTED: Final = "a user and a password, or (password,)"
+_THREAD: Final = "tenure credentials"
 
 
 def login(username: str | None, password: str | None) -> Login:
@@ -31,20 +37,38 @@ def login(username: str | None, password: str | None) -> Login:
     return (username, password or "") if username else (password or "",)
 
 
-def blocking_login(source: object) -> Login:
+def blocking_login(source: object, timeout_s: float) -> Login:
     """Call a function for credentials, or a `CredentialProvider` of the redis package. Raises `NoCredentials`."""
-    return _checked(lambda: _awaited(_function(source)()))
+    function = _function(source)
+
+    def call() -> Any:
+        found = function()
+        # The caller gives up before this limit, which only ends the thread.
+        return asyncio.run(asyncio.wait_for(found, 2 * timeout_s)) if inspect.isawaitable(found) else found
+
+    answer, why = None, ""
+    running: Future[Any] | None = None
+    try:
+        running = _in_thread(call)
+        answer = running.result(timeout_s)
+    except Exception as error:
+        why = _reason(error, None if running is None or running.done() else timeout_s)
+    return _checked(answer, why)
 
 
-async def asyncio_login(source: object) -> Login:
+async def asyncio_login(source: object, timeout_s: float) -> Login:
     """Call it on an event loop: what is not a coroutine function may block, so a thread calls it."""
     function = _function(source)
+    answer, why, limit = None, "", asyncio.timeout(timeout_s)
     try:
-        found = function() if inspect.iscoroutinefunction(function) else await asyncio.to_thread(function)
-        answer = await found if inspect.isawaitable(found) else found
+        async with limit:
+            is_async = inspect.iscoroutinefunction(function)
+            answer = function() if is_async else await asyncio.wrap_future(_in_thread(function))
+            if inspect.isawaitable(answer):
+                answer = await answer
     except Exception as error:
-        raise _failed(error) from error
-    return _checked(lambda: answer)
+        why = _reason(error, timeout_s if limit.expired() else None)
+    return _checked(answer, why)
 
 
 def is_source(value: object) -> bool:
@@ -58,31 +82,43 @@ def _function(source: Any) -> Callable[[], Any]:
     return function
 
 
-def _awaited(found: Any) -> Any:
-    if not inspect.isawaitable(found):
-        return found
+def _in_thread(function: Callable[[], Any]) -> Future[Any]:
+    """Call it in a thread of its own, so that the caller can give up. A program that ends does not wait for it."""
+    if sum(thread.name == _THREAD for thread in threading.enumerate()) >= CALLS_MOST:
+        raise NoCredentials(f"{CALLS_MOST} calls of the function for credentials have not returned")
+    running: Future[Any] = Future()
+    running.set_running_or_notify_cancel()  # so that it takes the outcome also if its caller was cancelled
 
-    async def result(awaitable: Awaitable[Any]) -> Any:
-        return await awaitable
+    def call() -> None:
+        try:
+            running.set_result(function())
+        except BaseException as error:
+            running.set_exception(error)
 
-    # In a thread of its own: in this one, an event loop may be running.
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, result(found)).result()
+    threading.Thread(target=contextvars.copy_context().run, args=[call], name=_THREAD, daemon=True).start()
+    return running
 
 
-def _checked(answer: Callable[[], Any]) -> Login:
-    try:
-        found = answer()
-    except Exception as error:
-        raise _failed(error) from error
-    if not isinstance(found, (tuple, list)) or not 1 <= len(found) <= 2 or not isinstance(found[-1], str):
-        raise NoCredentials(f"credentials must return {_EXPECTED}, got {type(found).__name__}")
-    user = found[0] if len(found) == 2 else None
+def _checked(answer: Any, why: str) -> Login:
+    """Return the user and the password. Raises `NoCredentials`. `why`: the call failed for this reason.
+
+    Call it outside of `except`: the error would have the function's as its context, and tracebacks would show a secret
+    in the text.
+    """
+    if why:
+        raise NoCredentials(why)
+    if not isinstance(answer, (tuple, list)) or not 1 <= len(answer) <= 2 or not isinstance(answer[-1], str):
+        raise NoCredentials(f"credentials must return {_EXPECTED}, got {type(answer).__name__}")
+    user = answer[0] if len(answer) == 2 else None
     if user is not None and not isinstance(user, str):
         raise NoCredentials(f"credentials must return {_EXPECTED}, got a user of type {type(user).__name__}")
-    return login(user, found[-1])
+    return login(user, answer[-1])
 
 
-def _failed(error: Exception) -> NoCredentials:
-    """The error to raise; its text is not the function's, which may have a secret."""
-    return NoCredentials(f"the function for credentials failed ({type(error).__name__})")
+def _reason(error: Exception, late_s: float | None) -> str:
+    """Why a call failed, or has not returned after `late_s`. The function's error is named without its text."""
+    if isinstance(error, NoCredentials):
+        return str(error)
+    if late_s is not None:
+        return f"the function for credentials did not return within {round(late_s, 1):g} s"
+    return f"the function for credentials failed ({type(error).__name__})"

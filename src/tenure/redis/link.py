@@ -88,7 +88,7 @@ class Link(ABC):
     @classmethod
     @abstractmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
-        """Connect. Blocking: the timeout limits each step; asyncio: the whole."""
+        """Connect. The timeout limits each step: to connect, to get the credentials, and each reply."""
 
     async def begin(self, target: Target, timeout_s: float) -> None:
         """Authenticate, name the connection, and choose the database.
@@ -98,12 +98,12 @@ class Link(ABC):
         """
         if target.credentials is not None:
             try:
-                await self._log_in(await self.login(target.credentials), timeout_s)
+                await self._log_in(await self.login(target.credentials, timeout_s), timeout_s)
             except Exception as error:
                 if not replies.is_reply(error) or replies.action_of(error) is not Action.DENIED:
                     raise
                 # The password may have changed a moment ago.
-                await self._log_in(await self.login(target.credentials), timeout_s)
+                await self._log_in(await self.login(target.credentials, timeout_s), timeout_s)
         else:
             await self._log_in(login(target.username, target.password), timeout_s)
         # For `CLIENT LIST`. A user or a proxy that may not do this works all the same.
@@ -134,7 +134,7 @@ class Link(ABC):
 
     @staticmethod
     @abstractmethod
-    async def login(source: object) -> Login:
+    async def login(source: object, timeout_s: float) -> Login:
         """Get the user and the password from a function. Raises `NoCredentials`."""
 
     @abstractmethod
@@ -233,8 +233,8 @@ class BlockingLink(Link):
             self._timeout = timeout_s
 
     @staticmethod
-    async def login(source: object) -> Login:
-        return blocking_login(source)
+    async def login(source: object, timeout_s: float) -> Login:
+        return blocking_login(source, timeout_s)
 
     async def close(self) -> None:
         self.connection.disconnect()

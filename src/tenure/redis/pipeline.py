@@ -145,7 +145,7 @@ class AsyncLink(Link, asyncio.Protocol):
                 stream.feed_eof()
                 if early := await stream.read():
                     link.data_received(early)
-                await link.begin(target, timeout_s)
+            await link.begin(target, timeout_s)
         except BaseException as error:
             if link is not None:
                 await link.close()
@@ -216,8 +216,8 @@ class AsyncLink(Link, asyncio.Protocol):
             self._end(client.ConnectionError(CLOSED))
 
     @staticmethod
-    async def login(source: object) -> Login:
-        return await asyncio_login(source)
+    async def login(source: object, timeout_s: float) -> Login:
+        return await asyncio_login(source, timeout_s)
 
     async def close(self) -> None:
         self._end(client.ConnectionError(CLOSED))

@@ -27,6 +27,7 @@ from tenure.core.errors import (
     WrongState,
 )
 from tenure.core.hints import in_a_test
+from tenure.redis.credentials import NoCredentials
 
 Trouble = TypeVar("Trouble", bound=RedisError)
 
@@ -261,6 +262,13 @@ def unreachable(where: str, patience_s: float, last: Exception) -> Unreachable:
             "Nothing was done, unless an earlier attempt got through.",
         )
     nothing_sent = "Nothing was done, unless an earlier attempt got through."
+    if isinstance(last, NoCredentials):
+        return make_error(
+            Unreachable,
+            f"There was no password for Redis at {where} for {patience_s:g} s ({why}).",
+            "Check the function that is given as `credentials`.",
+            nothing_sent,
+        )
     if has_no_room(last):
         return make_error(
             Unreachable,
