@@ -25,7 +25,8 @@ from tenure.core.task import RunIn
 from tenure.runtime import ExitStatus
 from tenure.runtime.isolation.child import Launch, ProcessLimits
 from tests.runtime import job_program
-from tests.runtime.fakes import FakeEngine, FakeKeeper, Rig, task
+from tests.runtime.fakes import FakeKeeper, Rig, task
+from tests.support.fakes import FakeEngine
 
 ROOT = Path(__file__).parents[2]
 
