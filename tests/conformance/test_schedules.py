@@ -472,6 +472,28 @@ def test_a_worker_of_the_earlier_code_cannot_put_the_earlier_name_beside_the_new
     assert names_of(world) == ["new"]
 
 
+def test_an_earlier_source_does_not_put_the_earlier_name_beside_the_new_one(world: World) -> None:
+    """A rollback to an app with another target, whose workers start before those of the new app stop."""
+    old, new = spec("old"), spec("new", earlier=("old",))
+    deploy(world, old)
+    world.pass_time(PRESENCE_TTL_MS + 1)
+    for _ in range(3):
+        deploy(world, new, source="m.worker:app")
+        assert announce(world, old).refused == ("old",)
+        assert not put(world, replaced(old, source="m:app"), now_of(world) + 60_000)
+        assert names_of(world) == ["new"]
+        world.pass_time(PRESENCE_TTL_MS // 2)
+    world.pass_time(PRESENCE_TTL_MS)
+    deploy(world, old)
+    assert names_of(world) == ["new", "old"]
+    world.audit()
+
+
+def test_a_user_may_add_a_schedule_with_an_earlier_name_of_code(world: World) -> None:
+    deploy(world, spec("new", earlier=("old",)))
+    assert put(world, spec("old"), now_of(world) + 60_000)
+
+
 def test_after_a_rollback_the_earlier_name_returns_when_the_new_one_ends(world: World) -> None:
     old, new = spec("old"), spec("new", earlier=("old",))
     deploy(world, old)
@@ -497,6 +519,7 @@ def test_a_removed_schedule_leaves_no_announcements_of_earlier_names(world: Worl
     before = world.left()
     deploy(world, spec("new", earlier=("old",)))
     assert world.run(world.engine.remove_schedule("q", "new"))
+    world.expire(PRESENCE_TTL_MS)
     assert {name for name in world.left() if not name.startswith(b"call:")} == before
 
 

@@ -75,8 +75,10 @@ end
 for _, name in ipairs(redis.call('KEYS', prefix .. ':announced:*')) do
   for _, member in ipairs(redis.call('ZRANGE', name, 0, -1)) do redis.call('ZINCRBY', name, -ms, member) end
 end
-for _, name in ipairs(redis.call('ZRANGE', prefix .. ':due', 0, -1)) do
-  redis.call('ZINCRBY', prefix .. ':due', -ms, name)
+for _, key in ipairs({ ':due', ':moved' }) do
+  for _, name in ipairs(redis.call('ZRANGE', prefix .. key, 0, -1)) do
+    redis.call('ZINCRBY', prefix .. key, -ms, name)
+  end
 end
 local ticks = redis.call('HGETALL', prefix .. ':ticks')
 for i = 1, #ticks, 2 do
@@ -132,6 +134,7 @@ def timeless(found: Dump) -> Dump:
             b"windows",
             b"resting",
             b"due",
+            b"moved",
             *ENDS,
         ) or suffix.startswith(b"announced:"):
             value = set(value)

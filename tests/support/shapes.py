@@ -14,7 +14,7 @@ from tenure.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
     b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds"
-    b" schedules ticks due".split()
+    b" schedules ticks due moved".split()
 )
 
 

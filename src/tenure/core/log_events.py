@@ -211,8 +211,8 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     "schedule_refused": LogEvent(
         WARNING,
         "The schedule cannot be kept or moved on; the worker tries again.",
-        "`error`: another app with living workers, or a user, has a schedule of this name, the queue is full, or this "
-        "machine cannot read the definition. Once for each schedule and error",
+        "`error`: another app with living workers, or a user, has a schedule of this name, newer code has it under "
+        "another name, the queue is full, or this machine cannot read the definition. Once for each schedule and error",
     ),
     "ticks_left_out": LogEvent(
         WARNING,

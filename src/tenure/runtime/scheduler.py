@@ -29,8 +29,8 @@ KEPT_MS: Final = 500
 NOTED_MAX: Final = 100
 """Schedules whose trouble is logged once each."""
 _TAKEN: Final = (
-    "An app with living workers, or a user, has a schedule of this name, or of an earlier one. It is stored when that "
-    "app has had no worker for 35 s."
+    "An app with living workers, or a user, has a schedule of this name, or of an earlier one, or newer code has it "
+    "under another name. It is stored when that app or code has had no worker for 35 s."
 )
 
 

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV source ttl_ms (name digest earlier)...
 -- earlier: the names, with spaces between them, that the schedule had in earlier code.
--- Returns: {now, {name, current digest, planned, last planned}... to be put, {name}... that others have, {name}... ended}
+-- Returns: {now, {name, current digest, planned, last planned}... to be put, {name}... refused, {name}... ended}
 -- Invariant: a schedule of the source ends when no worker has announced it for `ttl_ms`, while workers of the source have
 -- announced themselves for that time. A source without a worker for `ttl_ms` gives its names to one that has them. Of two
 -- definitions that workers announce, the later one stays. Sending it again is harmless by nature.
@@ -18,7 +18,7 @@ local function is_announced(member)
   return at and tonumber(at) > past
 end
 
-local wanted, refused, ended, mine, touched = {}, {}, {}, {}, {}
+local wanted, refused, ended, mine, touched, moved = {}, {}, {}, {}, {}, {}
 if not is_announced('@last') then touched['@since'] = true end
 touched['@last'] = true
 for i = 3, #ARGV, 3 do
@@ -27,10 +27,11 @@ for i = 3, #ARGV, 3 do
   local before, is_kept = schedules.predecessors(earlier, source, past)
   local member = name .. ' ' .. digest
   mine[name] = true
-  if current and not schedules.may_take(source, owner, past) or not current and is_kept then
+  if current and not schedules.may_take(source, owner, past)
+    or not current and (is_kept or schedules.has_moved(name, past)) then
     refused[#refused + 1] = name
-  elseif current or not schedules.has_moved(announced, name, past) then
-    for other in string.gmatch(earlier, '%S+') do touched['@moved ' .. other] = true end
+  else
+    moved[#moved + 1] = earlier
     local is_known = current == digest or is_announced(member) and is_announced(name .. ' ' .. (current or ''))
     if current and owner == source and is_known and not before[1] then
       touched[member] = true
@@ -42,6 +43,7 @@ for i = 3, #ARGV, 3 do
   end
 end
 for member in pairs(touched) do call('ZADD', announced, time, member) end
+schedules.note_moved(table.concat(moved, ' '), time, ttl)
 local since = tonumber(call('ZSCORE', announced, '@since') or time)
 if since <= past then
   for _, member in ipairs(call('ZRANGEBYSCORE', announced, '-inf', past, 'LIMIT', 0, @ENDED_MOST@)) do

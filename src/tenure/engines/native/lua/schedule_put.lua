@@ -16,11 +16,12 @@ schedules.check_types()
 local digest, source = string.match(definition, '^(%S+) ([^\n]+)\n')
 local announced = key('announced:' .. source)
 call('ZCARD', announced)
-local past = clock() - tonumber(ARGV[9])
+local time, ttl = clock(), tonumber(ARGV[9])
+local past = time - ttl
 local old, old_source = schedules.owner_of(name)
 local before, is_kept = schedules.predecessors(ARGV[10], source, past)
 local is_free = old and schedules.may_take(source, old_source, past)
-  or not old and not is_kept and not schedules.has_moved(announced, name, past)
+  or not old and not is_kept and (source == '-' or not schedules.has_moved(name, past))
 local state = schedules.state_of(not old and before[1] and before[1][1] or name)
 -- Another worker may have made the tick since the caller read when it is planned.
 local has_run = ARGV[6] ~= '0' and tonumber(ARGV[6]) <= tonumber(state.last_planned)
@@ -32,9 +33,8 @@ call('HSET', key('schedules'), name, definition)
 schedules.write(name, state)
 if source ~= '-' then
   -- The announcement before it may have left nothing, as the source had no schedule.
-  local time = clock()
   call('ZADD', announced, 'NX', time, '@since')
   call('ZADD', announced, time, '@last', time, name .. ' ' .. digest)
-  for other in string.gmatch(ARGV[10], '%S+') do call('ZADD', announced, time, '@moved ' .. other) end
+  schedules.note_moved(ARGV[10], time, ttl)
 end
 return remember(session, number, '1')

@@ -1,8 +1,8 @@
 -- lib schedules: `schedules` has name → `<digest> <source>` newline definition, `ticks` name → the state, a line and the
 -- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`; `due` name →
--- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last; `@moved <name>` → when
--- a worker announced last that its code has this schedule under another name; and `@last` and `@since`: the last
--- announcement, and the first one without a pause.
+-- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last; and `@last` and
+-- `@since`: the last announcement, and the first one without a pause. `moved` has name → when a worker of any source
+-- announced last that its code has this schedule under another name.
 -- Needs: digits. Defines: schedules. Redis: reads and writes.
 local schedules = {}
 local STATE = { 'planned', 'fire', 'runs', 'skipped', 'missed', 'last_planned', 'ran', 'last', 'paused' }
@@ -12,6 +12,7 @@ function schedules.check_types()
   call('HLEN', key('schedules'))
   call('HLEN', key('ticks'))
   call('ZCARD', key('due'))
+  call('ZCARD', key('moved'))
 end
 
 -- The digest of a definition and its source; nil: there is no such schedule.
@@ -43,10 +44,18 @@ function schedules.predecessors(earlier, source, past)
   return found, is_kept
 end
 
--- Whether newer code of the source has this schedule under another name.
-function schedules.has_moved(announced, name, past)
-  local at = call('ZSCORE', announced, '@moved ' .. name)
+-- Whether newer code, of any source, has this schedule under another name.
+function schedules.has_moved(name, past)
+  local at = call('ZSCORE', key('moved'), name)
   return at and tonumber(at) > past
+end
+
+-- Note for `ttl` ms that code which lives has schedules under other names than these.
+function schedules.note_moved(earlier, time, ttl)
+  for name in string.gmatch(earlier, '%S+') do call('ZADD', key('moved'), time, name) end
+  if not string.find(earlier, '%S') then return end
+  call('ZREMRANGEBYSCORE', key('moved'), '-inf', time - ttl)
+  call('PEXPIRE', key('moved'), ttl)
 end
 
 -- The state as a table. Without one, that of a new schedule.
