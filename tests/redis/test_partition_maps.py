@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
 
 import pytest
 
-from tenure.core.errors import ReplyError, Unreachable
+from tenure.core.errors import QueueFull, ReplyError, Unreachable
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.core.partitions import PartitionMap, home_of, place_of
-from tenure.core.shape import Shape
+from tenure.core.shape import LaneFailure, QueueSettings, Shape
+from tenure.core.steps import Command, Invoke, Reply
 from tenure.core.waiting import Lead, Wake
 from tenure.engines.kit.scripts import load
 from tenure.engines.native.keys import encoded
 from tenure.engines.native.scripts import WORDS
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
-from tests.redis.repartition import map_of, other, parted
+from tests.redis.repartition import map_of, other, parted, run_all
 from tests.support.engines import NATIVE
 from tests.support.native import audit
-from tests.support.stepping import stop_after, without
+from tests.support.stepping import Send, Session, send_with, step, stop_after, without
 from tests.support.world import NAMESPACE, World
 
 
@@ -181,3 +184,85 @@ def test_a_worker_continues_by_the_map_that_it_knows_while_a_lost_node_cannot_no
     assert world.run(without(lost, worker.engine.settle([(leased.leases[0], Completed(b"", 0))]))) == [True]
     with pytest.raises(Unreachable):
         worker.run(without(lost, worker.engine.enqueue([NewJob("q", "x", b"p", shape=Shape(lane="a"))])))
+
+
+DECLARED: Final[dict[str, tuple[int, Callable[[World], object]]]] = {
+    "before the settings": (4, lambda one: None),
+    "by a producer, after the settings": (0, lambda one: one.put("first")),
+    "by a look, after the settings": (0, lambda one: one.counts()),
+    "by an operator, after the settings": (0, lambda one: one.run(one.engine.repartition("q", 4))),
+}
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+def test_settings_from_before_the_first_use_hold_in_all_partitions(world: World, declared: str) -> None:
+    partitions, use = DECLARED[declared]
+    early = other(world, partitions)
+    wanted = QueueSettings(10, LaneFailure.BLOCK, paused=True)
+    early.run(early.engine.configure("q", max_length=10, lane_failure=LaneFailure.BLOCK, paused=True))
+    use(other(world, 4))
+    late = other(world, 4)
+    assert late.run(late.engine.settings("q")) == wanted
+    for number in range(40):
+        with suppress(QueueFull):
+            late.put(f"job {number}")
+    assert late.counts()["ready"] == 10
+    assert late.take(40) == []
+    assert late.run(late.engine.settings("q")) == wanted
+    late.run(late.engine.configure("q", paused=False))
+    assert len(run_all(late)) == 10
+
+
+def test_a_process_that_lives_on_sets_all_partitions_of_an_emptied_redis(world: World) -> None:
+    producer = parted(world, 4)
+    world.command("FLUSHALL")
+    producer.run(producer.engine.configure("q", max_length=10, paused=True))
+    assert other(world).run(other(world).engine.settings("q")) == QueueSettings(10, paused=True)
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_settings_hold_although_the_process_dies_that_gives_a_queue_its_first_map(world: World, calls: int) -> None:
+    early = other(world)
+    early.run(early.engine.configure("q", max_length=10, paused=True))
+    stop_after(calls, other(world, 4).engine.maps.ask("q"), world.driver)
+    late = other(world, 4)
+    for number in range(40):
+        with suppress(QueueFull):
+            late.put(f"job {number}")
+    assert late.run(late.engine.settings("q")) == QueueSettings(10, paused=True)
+    assert late.counts()["ready"] == 10
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_settings_that_a_late_note_takes_back_are_set_again(world: World, at: int) -> None:
+    """One process gives a queue its first map while another one, which knows the map, resumes the queue."""
+    early = other(world)
+    early.run(early.engine.configure("q", paused=True))
+    first, late = other(world), other(world)
+    world.run(first.engine.maps._stored("q", 4))
+
+    def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
+        if number == at:
+            late.run(late.engine.configure("q", paused=False))
+        return send(call)
+
+    step(first.engine.maps.install("q", PartitionMap(4, 1)), Session("first"), send_with(world.driver), fate)
+    paused = [world.command("HGET", world.key("settings", place_of("q", n)), "paused") for n in range(4)]
+    assert paused == [None] * 4
+
+
+def test_a_maximum_length_below_the_number_of_partitions_is_a_maximum_in_each(world: World) -> None:
+    early = other(world)
+    early.run(early.engine.configure("q", max_length=2))
+    late = other(world, 4)
+    assert late.run(late.engine.settings("q")).max_length == 4
+
+
+def test_a_queue_with_settings_that_a_producer_without_partitions_uses_first_keeps_one(world: World) -> None:
+    early = other(world)
+    early.run(early.engine.configure("q", paused=True))
+    assert early.run(early.engine.queues()) == ["q"]
+    other(world).put("first")
+    other(world, 4).put("second")
+    assert map_of(other(world, 4)) == PartitionMap()
+    assert other(world, 4).take() == []

@@ -76,6 +76,11 @@ class PartitionMap:
     max_length: int = 0
 
     @property
+    def is_first(self) -> bool:
+        """Whether the queue got it when it was first used. The partitions note it after it is written."""
+        return self.version == 1 and not self.before
+
+    @property
     def places(self) -> int:
         """How many partitions may have jobs."""
         return max(self.number, self.before)
@@ -123,8 +128,7 @@ def write_map(map: PartitionMap) -> str:
     >>> write_map(PartitionMap(4, 1)), write_map(PartitionMap(8, 2, before=4))
     ('4', '8:2:4')
     """
-    is_first = map.version == 1 and not map.before
-    return str(map.number) if is_first else f"{map.number}:{map.version}:{map.before}"
+    return str(map.number) if map.is_first else f"{map.number}:{map.version}:{map.before}"
 
 
 def read_map(text: str) -> PartitionMap:
@@ -163,12 +167,12 @@ def _checked(map: PartitionMap) -> PartitionMap:
 
 
 def share_of(max_length: int, partition: int, partitions: int) -> int:
-    """The share of one partition in the maximum length of its queue.
+    """The share of one partition in the maximum length of its queue. At least 1: a share of 0 would be no maximum.
 
-    >>> [share_of(10, partition, 4) for partition in range(4)]
-    [3, 3, 2, 2]
+    >>> [share_of(10, partition, 4) for partition in range(4)], [share_of(2, partition, 4) for partition in range(4)]
+    ([3, 3, 2, 2], [1, 1, 1, 1])
     """
-    return (max_length + partitions - 1 - partition) // partitions if max_length else 0
+    return max(1, (max_length + partitions - 1 - partition) // partitions) if max_length else 0
 
 
 def key_of(id: str, shape: Shape) -> str:

@@ -83,7 +83,7 @@ class NativeEngine(PartitionedEngine):
     ) -> Steps[QueueSettings]:
         # A queue that is paused before its first job is in the list: an operator has to see it, and to move it.
         if max_length or lane_failure is not None or paused:
-            yield from self._register(queue)
+            yield from self.maps.list_unused(queue)
         return (yield from super().configure(queue, max_length=max_length, lane_failure=lane_failure, paused=paused))
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:

@@ -301,7 +301,7 @@ class PartitionedInspector(Controlled):
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
         values: dict[int, dict[str, str]] = {}
-        map = yield from self.maps.ask(queue)
+        map = yield from self.maps.first(queue)
         for _ in range(MAP_TRIES):
             if max_length is not None and 0 < max_length < map.number:
                 rule = f"0, or at least {map.number}, the number of the queue's partitions"
@@ -318,8 +318,8 @@ class PartitionedInspector(Controlled):
 
             yield from _where_reached([set_in(partition) for partition in map.order])
             known, map = map, (yield from self.maps.of(queue))
-            if map.version == known.version:
-                break  # else the queue has partitions that this process did not know
+            if map.version == known.version and (not map.version or all("map" in values[n] for n in map.order)):
+                break  # else a partition was unknown, or another process may note the map there with old settings
         keys = {partition: f"{self.prefix(place_of(queue, partition))}:settings" for partition in range(map.number)}
         return settings_of([read_settings(values[partition], key) for partition, key in keys.items()])
 

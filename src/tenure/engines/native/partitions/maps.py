@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
-from tenure.core.errors import ReplyError, TenureError, is_away, wrong_field
+from tenure.core.errors import ReplyError, TenureError, Unreachable, is_away, is_silent, wrong_field
 from tenure.core.logfmt import log_line
 from tenure.core.names import shown
 from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of, read_map, read_noted, share_of, write_map
-from tenure.core.steps import Arg, Invoke, Steps, T
+from tenure.core.steps import Arg, Command, Invoke, Steps, T
+from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.control import NativeController, write_settings
 from tenure.engines.native.wire import OUTDATED
@@ -73,10 +75,11 @@ class PartitionMaps:
                 return False
         return True
 
-    def first(self, queue: str, number: int) -> Steps[PartitionMap]:
-        """Read the map in Redis; give a queue that was never used its first one."""
-        self._known[queue] = (yield from self._stored(queue, number)), 0.0
-        return (yield from self.of(queue))
+    def first(self, queue: str, number: int = 1) -> Steps[PartitionMap]:
+        """Read the map in Redis; give a queue that was never used its first one, and make its partitions note it."""
+        yield from self._stored(queue, number)
+        self._known[queue] = _NONE, 0.0
+        return (yield from self.ask(queue))
 
     def ask(self, queue: str, keep_ms: str = "") -> Steps[PartitionMap]:
         """Read the map in Redis. `keep_ms`: also list the queue, as the script `register` does.
@@ -86,6 +89,8 @@ class PartitionMaps:
         now, in_code = time.monotonic(), self.wanted.get(queue)
         stored = yield from self._stored(queue, in_code or 1, keep_ms=keep_ms)
         noted = self._noted.pop(queue, None)
+        if noted is None and stored.is_first and not self.known(queue).version:
+            noted = yield from self._first_note(queue)
         if noted is not None and noted.version != stored.version:
             # A newer one: the process that installed it has died. An older one, or none: that partition is new, or has
             # lost its note.
@@ -95,6 +100,20 @@ class PartitionMaps:
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
         self._known[queue] = stored, now + KNOWN_S
         return stored
+
+    def list_unused(self, queue: str) -> Steps[None]:
+        """List a queue that gets settings. It still gets the partitions of the code that uses it first."""
+        yield from self._stored(queue, self.wanted.get(queue, 0), keep_ms=str(META_TTL_MS))
+
+    def _first_note(self, queue: str) -> Steps[PartitionMap | None]:
+        """Read what the first partition has noted. None: its node is away, and the calls that need a note ask later."""
+        try:
+            text = yield Command(("HGET", f"{self._engine.prefix(queue)}:settings", "map"))
+        except Unreachable as error:
+            if is_silent(error):
+                raise
+            return None
+        return self._read_note(queue, as_text(text or b""))
 
     def note(self, queue: str, text: str) -> None:
         """Take what a partition has noted; empty: nothing. If it is another map, the next call reads that in Redis."""
@@ -135,8 +154,10 @@ class PartitionMaps:
 
         Several processes may do this at one time, and any of them may die after each call.
         """
+        if wanted.is_first:  # until the first partition notes it, that one has the settings of the whole queue
+            wanted = replace(wanted, max_length=(yield from self._engine._one_queue(queue)).settings.max_length)
         noted = yield from self.note_in(queue, 0, wanted, _share(wanted, 0))
-        settings = (yield from self._engine._one_queue(queue)).settings if noted.before else None
+        settings = (yield from self._engine._one_queue(queue)).settings if noted.before or noted.is_first else None
         for partition in range(1, noted.places):
             values = _share(noted, partition)
             # Partitions that are new, or were outside of the map, get the settings of the queue.
@@ -179,6 +200,7 @@ class PartitionMaps:
 
 def _share(map: PartitionMap, partition: int) -> list[str]:
     """The share of a partition in the maximum length of the queue, as a setting that it gets with the map."""
-    is_new = partition >= map.before  # one that was dropped earlier may have a share of then
-    has_share = map.before and (map.max_length or is_new) and partition < map.number
+    is_new = 0 < map.before <= partition  # one that was dropped earlier may have a share of then
+    is_shared = map.max_length and (map.before or map.is_first)
+    has_share = partition < map.number and (is_new or is_shared)
     return write_settings(share_of(map.max_length, partition, map.number), None, None) if has_share else []
