@@ -101,6 +101,26 @@ class TestNamesInCode:
         assert coded.limits.set("strpe", per_second=5, new=True).is_stored
         assert coded.limits.set("strpe", per_second=6).is_stored, "it is known by now"
 
+    def test_a_note_names_what_could_not_check_a_name(self, app, cli):
+        status, text = cli("limits", "stripee", "--per-second", "3")
+        assert status == 0
+        assert "Note: Nothing could check the name 'stripee'" in text
+        assert "--app MODULE:APP" in text
+        assert "Note" not in cli("limits", "stripee", "--per-second", "4")[1], "it is known by now"
+        assert "Note" not in cli("limits", "new", "--per-second", "3", "--new")[1]
+        app.queue("images").enqueue(b"x", limits=[GPU])
+        assert app.queue("images").lease()
+        assert "Note" not in cli("limits", "gpu", "--per-second", "3")[1], "a job has it"
+
+    def test_a_note_tells_that_nothing_has_a_limit(self, coded, cli):
+        status, text = cli("limits", "nope")
+        assert status == 0
+        assert "Note: No job, no stored number and no known code has a limit 'nope'" in text
+        assert "Note" not in cli("limits")[1]
+        app_limits = coded.limits.set("nope", per_second=3, new=True)
+        assert app_limits.is_stored
+        assert "Note" not in cli("limits", "nope")[1]
+
     def test_the_numbers_of_the_code_are_shown_before_the_first_job(self, coded):
         assert coded.limits.get("tenant:acme").code == LimitRule("tenant:acme", concurrency=3)
         assert coded.limits.get("strpe").code is None

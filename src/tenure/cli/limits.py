@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.errors import NotDone
+from tenure.cli.errors import NotDone, note
 from tenure.cli.output.tables import Table, answer
 from tenure.cli.output.text import ago
 from tenure.cli.reach import reaching
@@ -58,7 +59,8 @@ def limits(
     also for jobs that wait. `numbers` shows which of them these are: `code` for numbers of jobs that run or wait, or
     else of --app or a worker. `active` are the places that running jobs hold, `waiting` the jobs that wait.
 
-    A name that neither the code of --app or of a living worker nor any job has is refused; --new stores it.
+    A name that neither the code of --app or of a living worker nor any job has is refused; --new stores it. If no such
+    code has any limit, a note states that the name could not be checked.
 
     Exit status: 0 done; 1 nothing is stored that --clear could remove, or Redis could not be reached; 2 the command
     line or a setting is wrong.
@@ -77,13 +79,29 @@ def limits(
         answer(as_json, {"share": name, "weight": weight}, f"Share {name!r} starts {weight} jobs in each of its turns.")
         return
     if name is not None and numbers:
-        app.limits.set(name, **numbers, new=is_new)
+        _store(app, name, numbers, is_new)
     views = app.limits.list() if name is None else (app.limits.get(name),)
     shares = app.limits.shares() if name is None else {}
     tables = [_table(views), *[_shares(shares)] * bool(shares)]
     answer(as_json, {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}, tables)
+    if name is not None and not acts and not _is_found(views[0]):
+        note(f"No job, no stored number and no known code has a limit {name!r}. For limits in your code, pass --app.")
     if cleared is False:
         raise NotDone(f"Limit {name!r} has no stored numbers: the code's apply.")
+
+
+def _store(app: Tenure, name: str, numbers: Mapping[str, Any], is_new: bool) -> None:
+    before = app.limits.get(name)
+    app.limits.set(name, **numbers, new=is_new)
+    if not is_new and not _is_found(before):  # `set` refuses such a name if any code has a limit
+        note(
+            f"Nothing could check the name {name!r}: neither --app nor a living worker has code with limits. To check "
+            f"it, pass --app MODULE:APP. If it is wrong, run `tenure limits {shlex.quote(name)} --clear`."
+        )
+
+
+def _is_found(view: LimitView) -> bool:
+    return view.is_known or view.code is not None
 
 
 def _table(views: Sequence[LimitView]) -> Table:
