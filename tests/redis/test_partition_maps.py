@@ -17,6 +17,7 @@ from tenure.core.steps import Command, Invoke, Reply
 from tenure.core.waiting import Lead, Wake
 from tenure.engines.kit.scripts import load
 from tenure.engines.native.keys import encoded
+from tenure.engines.native.partitions.maps import KnownMap
 from tenure.engines.native.scripts import WORDS
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
@@ -48,9 +49,9 @@ def test_a_process_with_an_old_map_is_refused_and_follows(world: World) -> None:
         "a lookup": lambda: stale.job("nothing"),
     }
     for name, call in calls.items():
-        stale.engine.maps._known["q"] = (PartitionMap(4, 1), float("inf"))
+        stale.engine.maps._known["q"] = KnownMap(PartitionMap(4, 1), float("inf"))
         call()
-        assert stale.engine.maps._known["q"][0] == PartitionMap(4, 2), name
+        assert stale.engine.maps.known("q") == PartitionMap(4, 2), name
     assert world.counts() == {"ready": 4}
 
 
@@ -62,9 +63,9 @@ def test_a_process_that_knows_of_no_partitions_is_refused_where_it_matters(world
     with pytest.raises(ReplyError, match="LHMAP"):
         world.run(stale.engine._add_to("q", laned, [0], {}, stale.engine._add))
     stale.put("plain")
-    assert stale.engine.maps._known["q"][0].version == 0
+    assert stale.engine.maps.known("q").version == 0
     stale.put_in("lane", "laned")
-    assert stale.engine.maps._known["q"][0].version == 2
+    assert stale.engine.maps.known("q").version == 2
 
 
 def test_a_worker_learns_of_a_new_map_by_its_heartbeat(world: World) -> None:
@@ -73,7 +74,7 @@ def test_a_worker_learns_of_a_new_map_by_its_heartbeat(world: World) -> None:
     for _ in range(3):
         worker.beat("w")
     worker.take()
-    assert worker.engine.maps._known["q"][0].version == 2
+    assert worker.engine.maps.known("q").version == 2
 
 
 def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> None:
@@ -86,7 +87,7 @@ def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> 
     worker.maintain()
     worker.take()
     assert isinstance(worker.engine.wait("w", ["q"], 100), Wake)
-    assert worker.engine.maps._known["q"][0].places == 4
+    assert worker.engine.maps.known("q").places == 4
 
 
 @pytest.mark.parametrize("calls", range(6))

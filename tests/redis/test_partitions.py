@@ -109,7 +109,7 @@ def test_a_number_that_redis_has_lost_is_that_of_the_processes(world: World) -> 
     world.command("FLUSHALL")
     World(world.entry, world.server, world.driver).put("b")  # a process that does not declare it is the first
     world.engine.maps._known = {
-        queue: (map, 0.0) for queue, (map, _) in world.engine.maps._known.items()
+        queue: known._replace(until=0.0) for queue, known in world.engine.maps._known.items()
     }  # time passes
     world.put("c")
     assert sorted(take_all(other(world))) == ["b", "c"]

@@ -14,6 +14,7 @@ from tenure.core.job import NewJob, Repartition, State
 from tenure.core.outcome import Completed, Failed
 from tenure.core.partitions import PartitionMap, home_of, place_of
 from tenure.core.shape import Conflict, LaneFailure, LaneState, QueueSettings, Until
+from tenure.engines.native.partitions.maps import KnownMap
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.repartition import CHANGES, Change, map_of, other, run_all
@@ -248,7 +249,7 @@ def test_new_partitions_have_the_settings_of_the_queue(world: World) -> None:
     shares = [world.command("HGET", world.key("settings", place_of("q", n)), "max_length") for n in range(4)]
     assert shares == [b"3", b"3", b"2", b"2"]
     stale = other(world)
-    stale.engine.maps._known["q"] = (PartitionMap(2, 1), float("inf"))
+    stale.engine.maps._known["q"] = KnownMap(PartitionMap(2, 1), float("inf"))
     assert not stale.configure(paused=False).paused
     assert not world.run(change.one.engine.settings("q")).paused
     change.end()

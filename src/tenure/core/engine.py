@@ -184,7 +184,7 @@ class Engine(ScheduleEngine, Protocol):
         """Release all jobs of the worker to the front, attempts unchanged, and remove its announcement.
 
         `crashed`: the caller knows that the worker is dead, so each job that it may have been running counts a crash.
-        Answers how many jobs were released, or ended in `broken` for too many crashes.
+        Return how many jobs were released, or ended in `broken` for too many crashes.
         """
         ...
 

@@ -185,17 +185,17 @@ class AsyncDriver(Retrying[AsyncLink]):
         self._is_aging = True
         self._aging = asyncio.get_running_loop().call_later(self._idle_check_s, self._age)
 
-    def _make_room(self) -> None:
+    def _make_connection_limit(self) -> None:
         # The shared connection and that for messages need no place.
-        self._room = None if self._most is None else asyncio.Semaphore(self._most - 2)
+        self._connection_limit = None if self._max_connections is None else asyncio.Semaphore(self._max_connections - 2)
 
-    def _needs_room(self, call: Command | Invoke | Work) -> bool:
+    def _counts_for_limit(self, call: Command | Invoke | Work) -> bool:
         return not isinstance(call, Work) and has_own_connection(call, packed(call))
 
-    async def _enter(self) -> bool:
+    async def _acquire_connection(self) -> bool:
         try:
             async with asyncio.timeout(self._patience):
-                return bool(await self._room.acquire())
+                return bool(await self._connection_limit.acquire())
         except TimeoutError:
             return False
 

@@ -71,8 +71,8 @@ class Retrying(Generic[L]):
     """What both drivers share. `SyncDriver` describes the options."""
 
     _kind: type[L]
-    _spare: ClassVar[int] = 0
-    """Idle connections that stay open, so that the next call needs not to connect."""
+    _min_idle_connections: ClassVar[int] = 0
+    """How many connections stay open however long they are idle, so that the next call need not connect."""
     _takes_clusters: ClassVar[bool] = False
 
     def __init__(
@@ -98,8 +98,8 @@ class Retrying(Generic[L]):
         self._first_contact = first_contact
         self._reply_timeout = reply_timeout_ms / limits.SECOND
         self._max_idle = max_idle
-        self._most = self._target.max_connections or max_connections
-        self._room: Any = None
+        self._max_connections = self._target.max_connections or max_connections
+        self._connection_limit: Any = None
         """A semaphore for the connections that calls use; None: there is no maximum."""
         self._idle_s, self._idle_check_s = idle_ms / limits.SECOND, idle_check_ms / limits.SECOND
         self._is_aging = False
@@ -109,7 +109,7 @@ class Retrying(Generic[L]):
         self._sessions = Sessions()
         self._pid = os.getpid()
         self._closed = False
-        self._make_room()
+        self._make_connection_limit()
         self.liveness = 0.0
         """The monotonic time of the last good reply; 0.0 before the first."""
 
@@ -127,7 +127,9 @@ class Retrying(Generic[L]):
                     continue
                 held, session = session, None  # in doubt until the final reply is here
                 try:
-                    reply = await (self._call(call) if self._room is None else self._call_in_room(call))
+                    reply = await (
+                        self._call(call) if self._connection_limit is None else self._call_within_limit(call)
+                    )
                 except Unreachable as error:
                     call = steps.throw(error)
                 except TenureError as error:
@@ -284,17 +286,17 @@ class Retrying(Generic[L]):
             await link.close()
 
     def _keep(self, link: L) -> bool:
-        """Keep a connection for the next call, where there is room."""
+        """Keep a connection for the next call, unless enough are idle."""
         if self._closed or len(self._idle) >= self._max_idle:
             return False
         self._idle.append(link)
-        if len(self._idle) > self._spare and not self._is_aging:
+        if len(self._idle) > self._min_idle_connections and not self._is_aging:
             self._age_later()
         return True
 
     def _pools(self) -> tuple[tuple[list[L], int], ...]:
-        """The lists of idle connections, each with how many of it stay open however long they are idle."""
-        return ((self._idle, self._spare),)
+        """Return the lists of idle connections, each with the number that stays open however long they are idle."""
+        return ((self._idle, self._min_idle_connections),)
 
     def _age_later(self) -> None:
         """Call `_age` after `IDLE_CHECK_MS`."""
@@ -303,32 +305,32 @@ class Retrying(Generic[L]):
     def _age(self) -> None:
         """Close the connections that were idle for too long. The first of a list is idle longest."""
         self._is_aging, idle_since = False, time.monotonic() - self._idle_s
-        for pool, spare in self._pools():
+        for pool, min_idle in self._pools():
             with suppress(IndexError):  # another thread took the last
                 # If one took the first meanwhile, a newer one is closed: to insert it again would race with `close`.
-                while len(pool) > spare and pool[0].idle_since <= idle_since:
+                while len(pool) > min_idle and pool[0].idle_since <= idle_since:
                     finish(pool.pop(0).close())
-        if not self._closed and not self._is_aging and any(len(pool) > spare for pool, spare in self._pools()):
+        if not self._closed and not self._is_aging and any(len(pool) > min_idle for pool, min_idle in self._pools()):
             self._age_later()
 
-    def _make_room(self) -> None:
+    def _make_connection_limit(self) -> None:
         """Make the semaphore, if there is a maximum of connections."""
 
-    async def _call_in_room(self, call: Command | Invoke | Work) -> Reply:
+    async def _call_within_limit(self, call: Command | Invoke | Work) -> Reply:
         """Wait until a connection may be used, then send the call."""
-        if not self._needs_room(call):
+        if not self._counts_for_limit(call):
             return await self._call(call)
-        if not await self._enter():
-            raise replies.all_in_use(str(self._target), self._most)
+        if not await self._acquire_connection():
+            raise replies.all_in_use(str(self._target), self._max_connections)
         try:
             return await self._call(call)
         finally:
-            self._room.release()
+            self._connection_limit.release()
 
-    def _needs_room(self, call: Command | Invoke | Work) -> bool:
+    def _counts_for_limit(self, call: Command | Invoke | Work) -> bool:
         return not isinstance(call, Work)
 
-    async def _enter(self) -> bool:
+    async def _acquire_connection(self) -> bool:
         """Wait for the semaphore. False: the time is over."""
         raise NotImplementedError
 
@@ -353,7 +355,7 @@ class Retrying(Generic[L]):
             self._availability.forked()
         self._idle = []
         self._is_aging = False
-        self._make_room()
+        self._make_connection_limit()
         self._sessions = Sessions()
 
     def _check_open(self) -> None:

@@ -237,7 +237,7 @@ class Routing(Retrying[L]):
         given_up.node = "" if not others_reply else "none" if address is None else shown(address)
         raise given_up from (None if replies.never_connected(error) else error)
 
-    def _make_room(self) -> None:
+    def _make_connection_limit(self) -> None:
         """Make none: each node has its own."""
 
     def _start_afresh(self) -> None:

@@ -40,7 +40,7 @@ class SyncDriver(Retrying[BlockingLink]):
     """
 
     _kind = BlockingLink
-    _spare = 1
+    _min_idle_connections = 1
     _aging: threading.Timer | None = None
 
     def run(self, steps: Steps[T]) -> T:
@@ -98,8 +98,8 @@ class SyncDriver(Retrying[BlockingLink]):
         self._aging.daemon, self._aging.name = True, "tenure connections"
         self._aging.start()
 
-    def _make_room(self) -> None:
-        self._room = None if self._most is None else threading.Semaphore(self._most)
+    def _make_connection_limit(self) -> None:
+        self._connection_limit = None if self._max_connections is None else threading.Semaphore(self._max_connections)
 
-    async def _enter(self) -> bool:
-        return bool(self._room.acquire(timeout=self._patience))
+    async def _acquire_connection(self) -> bool:
+        return bool(self._connection_limit.acquire(timeout=self._patience))

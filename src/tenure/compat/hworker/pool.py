@@ -120,7 +120,7 @@ class Hworker:
 
     @blocking
     def monitor(self) -> Steps[int]:
-        """Return the jobs of dead workers to the list, once. Answers how many. Workers do this by themselves.
+        """Return the jobs of dead workers to the list, once. Return their number. Workers do this by themselves.
 
         Jobs of other clients are timed from the first call that sees them: call it every few seconds, or run `tenure
         monitor`.

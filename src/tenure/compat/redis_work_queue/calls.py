@@ -31,7 +31,7 @@ Key = tuple[str | bytes, ...]
 """Identifies a call: an operation, an id, and the data if it matters. An equal key may be a repeated call."""
 
 Execute = Callable[..., Coroutine[Any, Any, Any]]
-"""Sends a command on the caller's client, `lead` before it if there is one. Answers the reply to the command."""
+"""Sends a command on the caller's client, `lead` before it if there is one. Returns the reply to the command."""
 
 LEASE: Final[Key] = ("lease", "")
 _CANCELS_MOST: Final = 20

@@ -204,7 +204,7 @@ class AsyncWorqr:
         return await self._settle([self._held[process_id]], outcome) if process_id in self._held else False
 
     async def fail_worker(self, worker: str | None = None) -> int:
-        """Return the tasks of a worker of Tenure, and remove the worker; by default this one. Answers how many."""
+        """Return the tasks of a worker of Tenure, and remove the worker; by default this one. Return their number."""
         if worker is None or worker == self.worker_id:
             self._held.clear()
         return await self._run(self._engine.fail(worker or self.worker_id))
@@ -266,7 +266,7 @@ class AsyncWorqr:
         finally:
             await self._driver.close()
 
-    # What runs beside.
+    # Background tasks.
 
     def _make_listeners(self) -> Listeners:
         return LoopListeners()

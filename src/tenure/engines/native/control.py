@@ -81,7 +81,7 @@ class NativeController(NativeInspector):
     def _sweep(
         self, queue: str, lane: str | None, body: bytes, place: str, map_version: int, begins: bool = False
     ) -> Steps[tuple[int, int, bool]]:
-        """End the jobs in one place. Answers how many ended, how many of their workers were asked, and whether the hold
+        """End the jobs in one place. Return how many ended, how many of their workers were asked, and whether the hold
         has lasted. `begins`: the first call begins it."""
         ended = requested = 0
         lasted, after = True, b""

@@ -61,7 +61,7 @@ class PartitionChanges:
         Raises `InvalidArgument` during another change, and when the queue has what one of several partitions
         cannot have.
         """
-        map = yield from self._maps.first(queue, number)
+        map = yield from self._maps.read_or_create(queue, number)
         if map.before and not map.is_announced:
             raise InvalidArgument(
                 f"Queue {queue!r} is being changed from {map.before} to {map.number} partitions. `tenure info "

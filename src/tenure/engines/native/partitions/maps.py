@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from tenure.core.errors import ReplyError, TenureError, Unreachable, is_away, is_silent, wrong_field
 from tenure.core.logfmt import log_line
@@ -31,8 +31,19 @@ MAP_TRIES: Final = 10
 _NONE: Final = PartitionMap()
 _NO_NOTE: Final = "0:1:0:0:0"
 _RULE: Final = f"a map of 1 to {MAX_PARTITIONS} partitions, such as 8 or 8:2:4"
-_OVER: Final = 1e-9
-"""A time that is over: of a map that was read."""
+
+
+class KnownMap(NamedTuple):
+    """What a process knows of the map of one queue."""
+
+    map: PartitionMap = _NONE
+    until: float = 0.0
+    """The monotonic time up to which the map is trusted; 0.0: read the map again before the next call."""
+    is_fallback: bool = False
+    """Whether calls continue by this map while Redis cannot be asked for the newest one."""
+
+
+_UNKNOWN: Final = KnownMap()
 
 
 class PartitionMaps:
@@ -41,8 +52,8 @@ class PartitionMaps:
     def __init__(self, engine: NativeController) -> None:
         self._engine = engine
         self.wanted: dict[str, int] = {}
-        self._known: dict[str, tuple[PartitionMap, float]] = {}
-        """The maps in Redis, and until when they are trusted."""
+        self._known: dict[str, KnownMap] = {}
+        """The maps in Redis, as they were last read."""
         self._noted: dict[str, PartitionMap] = {}
         """Others, which a partition has noted."""
         self._differ: set[str] = set()
@@ -50,18 +61,19 @@ class PartitionMaps:
 
     def known(self, queue: str) -> PartitionMap:
         """The map as it was last read."""
-        return self._known[queue][0] if queue in self._known else _NONE
+        return self._known.get(queue, _UNKNOWN).map
 
     def of(self, queue: str) -> Steps[PartitionMap]:
-        known, until = self._known.get(queue, (_NONE, 0.0))
-        if time.monotonic() < until:
-            return known
+        """Return the map that is known, while it is trusted; else read it in Redis."""
+        known = self._known.get(queue, _UNKNOWN)
+        if time.monotonic() < known.until:
+            return known.map
         try:
             return (yield from self.ask(queue))
         except TenureError as error:
-            if is_away(error) or not until:
+            if is_away(error) or not known.is_fallback:
                 raise
-            return known  # the node of the namespace is away, that of the queue may not be
+            return known.map  # the node of the namespace is away, that of the queue may not be
 
     def are_whole(self, queues: Iterable[str]) -> bool:
         """Whether none of these queues ever had partitions, by maps that are still trusted.
@@ -70,22 +82,29 @@ class PartitionMaps:
         """
         now = time.monotonic()
         for queue in queues:
-            known = self._known.get(queue)
-            if known is None or known[0].version or now >= known[1]:
+            known = self._known.get(queue, _UNKNOWN)
+            if known.map.version or now >= known.until:
                 return False
         return True
 
-    def first(self, queue: str, number: int = 1) -> Steps[PartitionMap]:
-        """Read the map in Redis; give a queue that was never used its first one, and make its partitions note it."""
+    def read_or_create(self, queue: str, number: int = 1) -> Steps[PartitionMap]:
+        """Read the map in Redis. If the queue was never used, create a map of `number` partitions; they note it."""
         yield from self._stored(queue, number)
-        self._known[queue] = _NONE, 0.0
+        self._known[queue] = _UNKNOWN
         return (yield from self.ask(queue))
 
-    def ask(self, queue: str, keep_ms: str = "") -> Steps[PartitionMap]:
-        """Read the map in Redis. `keep_ms`: also list the queue, as the script `register` does.
+    def ask(self, queue: str) -> Steps[PartitionMap]:
+        """Read the map in Redis. If the queue was never used, create the map with the number in this code.
 
         What this process knew does not count: Redis may have been restored or emptied since.
         """
+        return self._read(queue, None)
+
+    def register(self, queue: str) -> Steps[PartitionMap]:
+        """Add the queue to the list of queues, and read its map in the same call."""
+        return self._read(queue, META_TTL_MS)
+
+    def _read(self, queue: str, keep_ms: int | None) -> Steps[PartitionMap]:
         now, in_code = time.monotonic(), self.wanted.get(queue)
         stored = yield from self._stored(queue, in_code or 1, keep_ms=keep_ms)
         noted = self._noted.pop(queue, None)
@@ -98,12 +117,12 @@ class PartitionMaps:
         if in_code not in (None, stored.number) and queue not in self._differ:
             self._differ.add(queue)
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
-        self._known[queue] = stored, now + KNOWN_S
+        self._known[queue] = KnownMap(stored, now + KNOWN_S, is_fallback=True)
         return stored
 
     def list_unused(self, queue: str) -> Steps[None]:
         """List a queue that gets settings. It still gets the partitions of the code that uses it first."""
-        yield from self._stored(queue, self.wanted.get(queue, 0), keep_ms=str(META_TTL_MS))
+        yield from self._stored(queue, self.wanted.get(queue, 0), keep_ms=META_TTL_MS)
 
     def _first_note(self, queue: str) -> Steps[PartitionMap | None]:
         """Read what the first partition has noted. None: its node is away, and the calls that need a note ask later."""
@@ -126,8 +145,8 @@ class PartitionMaps:
             noted = _NONE  # the next call notes the map again
         if noted.version != known.version:
             self._noted[queue] = noted
-            # Not trusted any more. Where the map cannot be read, workers continue by this one.
-            self._known[queue] = known, _OVER if queue in self._known else 0.0
+            # Not trusted any more. While Redis cannot be asked, workers continue by this one, if they ever read it.
+            self._known[queue] = KnownMap(known, is_fallback=queue in self._known)
 
     def note_refusal(self, queue: str, error: ReplyError) -> None:
         """Take what a partition has noted, as its script refused a call by another map. Raises any other error."""
@@ -149,8 +168,9 @@ class PartitionMaps:
         return (yield from call(map))
 
     def install(self, queue: str, wanted: PartitionMap) -> Steps[PartitionMap]:
-        """Make this the map of the queue, unless it has a newer one. Of two with the same version, the one counts that
-        the first partition notes first. Return the map that the queue has then.
+        """Make this the map of the queue, unless the queue has a newer one. Return the map that the queue has then.
+
+        If two processes install different maps of one version, partition 0 decides: the map that it notes first stays.
 
         Several processes may do this at one time, and any of them may die after each call.
         """
@@ -169,7 +189,7 @@ class PartitionMaps:
     def write(self, queue: str, map: PartitionMap) -> Steps[PartitionMap]:
         """Write the map of a queue, unless there is a newer one. Return the map that the queue has then."""
         stored = yield from self._stored(queue, 1, write_map(map))
-        self._known[queue] = stored, time.monotonic() + KNOWN_S
+        self._known[queue] = KnownMap(stored, time.monotonic() + KNOWN_S, is_fallback=True)
         return stored
 
     def note_in(
@@ -188,9 +208,9 @@ class PartitionMaps:
             key = f"{self._engine.prefix(place)}:settings"
             raise wrong_field(key, "map", "the note of a map of partitions", shown(text)) from None
 
-    def _stored(self, queue: str, wanted: int, noted: str = "", keep_ms: str = "") -> Steps[PartitionMap]:
+    def _stored(self, queue: str, wanted: int, noted: str = "", keep_ms: int | None = None) -> Steps[PartitionMap]:
         engine = self._engine
-        args = (as_bytes(queue), str(wanted), noted, keep_ms)
+        args = (as_bytes(queue), str(wanted), noted, "" if keep_ms is None else str(keep_ms))
         stored = as_text((yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)))
         try:
             return read_map(stored)

@@ -14,7 +14,6 @@ from tenure.core.partitions import PartitionMap, key_of, place_of, split_place
 from tenure.core.shape import PLAIN
 from tenure.core.steps import Invoke, Steps
 from tenure.engines.kit.chunks import Part
-from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.native.partitions.inspector import PartitionedInspector
 from tenure.engines.native.wire import NOT_HERE
 
@@ -35,7 +34,7 @@ class PartitionedProducer(PartitionedInspector):
 
     def _list(self, queue: str) -> Steps[None]:
         # One call for both, as a queue that is listed has been used.
-        yield from self.maps.ask(queue, str(META_TTL_MS))
+        yield from self.maps.register(queue)
 
     @abstractmethod
     def _add(
