@@ -194,3 +194,12 @@ def test_any_bytes_are_a_payload(world: World, payload: bytes) -> None:
     assert lease.record.payload == payload
     assert not lease.record.malformed
     assert world.view("a").payload == payload
+
+
+def test_a_producer_that_lives_on_lists_its_queue_in_an_emptied_redis(world: World) -> None:
+    world.put("a")
+    world.command("FLUSHALL")
+    assert world.engine._registered["q"] > 0
+    world.engine._registered["q"] = 0.0  # it is time to list the queue again
+    world.put("b")
+    assert world.run(world.engine.queues()) == ["q"]

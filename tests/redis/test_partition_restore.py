@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from tenure.core.job import WorkerView
+from tenure.core.errors import Unreachable
+from tenure.core.job import NewJob, WorkerView
 from tenure.core.partitions import PartitionMap, place_of
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
@@ -17,7 +18,7 @@ from tests.support.command import call
 from tests.support.engines import NATIVE
 from tests.support.native import audit
 from tests.support.schedules import put, spec
-from tests.support.stepping import stop_after
+from tests.support.stepping import stop_after, without
 from tests.support.world import NAMESPACE, World
 
 
@@ -74,6 +75,16 @@ def test_processes_that_know_partitions_follow_an_emptied_redis(world: World) ->
     worker.beat("w")
     assert sorted(run_all(worker)) == sorted(["undeclared", *ids, *(f"laned-{n}" for n in range(8))])
     assert map_of(producer) == PartitionMap()
+
+
+def test_a_producer_continues_while_the_node_with_the_list_of_queues_is_lost(world: World) -> None:
+    lost, producer = [world.engine.shared()], other(world)
+    producer.put("first")
+    producer.engine._registered["q"] = 0.0  # it is time to list the queue again
+    producer.run(without(lost, producer.engine.enqueue([NewJob("q", "second", b"p")])))
+    with pytest.raises(Unreachable):
+        world.run(without(lost, other(world).engine.enqueue([NewJob("q", "third", b"p")])))
+    assert other(world).counts() == {"ready": 2}
 
 
 def test_a_worker_in_a_change_does_not_go_on_with_it_in_an_emptied_redis(world: World) -> None:

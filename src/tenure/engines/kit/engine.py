@@ -6,6 +6,7 @@ maintenance (`_new_part`, `_outcome_part`, `_add`, `_lease`, `_tidy`).
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
@@ -39,10 +40,10 @@ from tenure.engines.kit.suspects import RESERVED
 
 Add: TypeAlias = Callable[[Sequence[NewJob], str, list[Part], int], Steps[Iterable[Enqueued]]]
 """Adds a chunk of jobs to a place: see `ScriptedEngine._add`."""
-REGISTER_EVERY: Final = 10_000
-"""An engine lists a queue again after this many enqueues."""
+REGISTER_S: Final = 30.0
+"""With the first enqueue after this time an engine lists a queue again: Redis may have been emptied."""
 REGISTERED_MAX: Final = 10_000
-"""Queues for which an engine counts its enqueues. With more, it begins to count from zero."""
+"""Queues that an engine knows as listed. With more, it lists all again."""
 
 
 class ScriptedEngine(Scripted):
@@ -55,7 +56,8 @@ class ScriptedEngine(Scripted):
         self.timing = timing
         self._config = config
         self._lacking = frozenset(Feature) - self.features
-        self._registered: dict[str, int] = {}
+        self._registered: dict[str, float] = {}
+        """Queues that were listed, and when they are listed again."""
 
     def _check_new(self, job: NewJob) -> None:
         """Raise `UnsupportedFeature` or `InvalidArgument` for a job that the format cannot hold, before any is sent."""
@@ -141,12 +143,17 @@ class ScriptedEngine(Scripted):
 
     def _register(self, queue: str) -> Steps[None]:
         """List the queue before its first job of this engine, and again now and then."""
-        uses = self._registered.get(queue, 0)
-        if uses % REGISTER_EVERY == 0:
-            if len(self._registered) >= REGISTERED_MAX:
-                self._registered.clear()
+        now, again_at = time.monotonic(), self._registered.get(queue)
+        if again_at is not None and now < again_at:
+            return
+        if len(self._registered) >= REGISTERED_MAX:
+            self._registered.clear()
+        try:
             yield from self._list(queue)
-        self._registered[queue] = uses + 1
+        except TenureError as error:
+            if is_away(error) or again_at is None:
+                raise  # else the node with the list is away, the node of the queue may not be
+        self._registered[queue] = now + REGISTER_S
 
     def _list(self, queue: str) -> Steps[None]:
         yield Invoke(self.scripts["register"], (self.shared(),), (as_bytes(queue), META_TTL_MS))
