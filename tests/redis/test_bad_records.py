@@ -78,6 +78,8 @@ def test_a_map_of_partitions_that_is_none_stops_its_queue_only(world: World, tex
         "Queue 'bad' cannot be shown. Field 'bad' of the hash '{test}:partitions' must be a map of 1 to 256"
         in shown.err
     )
+    assert "correct it with HSET." in shown.err
+    assert "HDEL" not in shown.err, "without its map the queue would hide jobs"
     checked = call(["check"], tmp_path, environment).end()
     assert "Queue 'bad' could not be read: Field 'bad'" in checked.out
     assert "No jobs outside of the partitions of 2 queues." in checked.out

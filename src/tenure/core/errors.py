@@ -267,11 +267,12 @@ class JobFailed(ResultError):
         self.traceback = traceback
 
 
-def wrong_field(key: str, field: str, rule: str, got: str) -> WrongState:
-    """Make the error for a field of a hash that another program has written."""
+def wrong_field(key: str, field: str, rule: str, got: str, *, is_needed: bool = False) -> WrongState:
+    """Make the error for a field of a hash that another program has written. `is_needed`: jobs are hidden without it."""
+    removal = "" if is_needed else ", or remove it with HDEL"
     return WrongState(
         f"Field {field!r} of the hash {key!r} must be {rule}, got {got}. Another program has written it: correct it "
-        "with HSET, or remove it with HDEL."
+        f"with HSET{removal}."
     )
 
 

@@ -32,7 +32,7 @@ ErrorDetail: TypeAlias = Literal["traceback", "message", "type"]
 LOG_ERRORS: Final[tuple[ErrorDetail, ...]] = get_args(ErrorDetail)
 _TASK = re.compile(rf"(?!-){_NAMESPACE.pattern}")
 _CHARACTERS = f"1 to {limits.MAX_NAME} letters, digits or any of _ . : -"
-_UNICODE = "text that UTF-8 can encode (no lone surrogates)"
+UNICODE = "text that UTF-8 can encode (no lone surrogates)"
 
 
 def queue_name(value: object, field: str = "queue") -> str:
@@ -154,7 +154,7 @@ def _header(name: object, text: object, field: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise invalid(f"{field}: {shown(name)}", _UNICODE, "other text") from None
+        raise invalid(f"{field}: {shown(name)}", UNICODE, "other text") from None
     return str(text)
 
 
@@ -165,7 +165,7 @@ def known_id(value: object, field: str = "id") -> str:
     try:
         value.encode("utf-8", "surrogateescape")  # an id that is not UTF-8 is shown with such surrogates
     except UnicodeEncodeError:
-        raise invalid(field, _UNICODE, shown(value)) from None
+        raise invalid(field, UNICODE, shown(value)) from None
     return str(value)
 
 
@@ -254,7 +254,7 @@ def _text(value: object, field: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise invalid(field, _UNICODE, shown(value)) from None
+        raise invalid(field, UNICODE, shown(value)) from None
     return str(value)
 
 

@@ -69,6 +69,8 @@ def test_tasks_are_text_or_numbers(bench: Bench, start: Callable[..., Worqr]) ->
         ) as raised:
             worqr.enqueue("q", wrong)  # type: ignore[arg-type]
         assert "s3cret" not in str(raised.value)
+    with pytest.raises(InvalidArgument, match=r"task must be text that UTF-8 can encode .* got other text"):
+        worqr.enqueue("q", ["a", "s3cret\ud800"])
     assert bench.waiting() == ["2.5", "5", "t", "7"]
 
 

@@ -160,7 +160,10 @@ def is_list(tasks: object) -> TypeGuard[Iterable[object]]:
 
 def _encoded(task: object) -> bytes:
     if isinstance(task, str):
-        return task.encode("utf-8", "surrogateescape")
+        try:
+            return task.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise invalid("task", names.UNICODE, "other text") from None
     if isinstance(task, int) and not isinstance(task, bool):
         return str(task).encode()
     if isinstance(task, float) and math.isfinite(task):

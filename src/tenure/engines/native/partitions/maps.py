@@ -215,7 +215,8 @@ class PartitionMaps:
         try:
             return read_map(stored)
         except ValueError:
-            raise wrong_field(f"{engine.shared()}:partitions", queue, _RULE, shown(stored)) from None
+            key = f"{engine.shared()}:partitions"
+            raise wrong_field(key, queue, _RULE, shown(stored), is_needed=True) from None
 
 
 def _share(map: PartitionMap, partition: int) -> list[str]:
