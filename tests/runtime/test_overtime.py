@@ -112,16 +112,63 @@ async def test_a_key_that_ended_with_the_start_waits_for_nothing(stubborn):
         assert not stubborn.release.is_set()
 
 
-async def test_the_log_says_why_its_keeper_has_given_it_up(stubborn, caplog):
+@both
+@pytest.mark.parametrize("shape", [LANE, *ALONE[2:]])
+@pytest.mark.parametrize(("retries", "kind_of_end"), [(0, Failed), (5, Retried)])
+async def test_one_that_goes_on_for_long_is_settled_with_its_timeout(
+    stubborn, caplog, kind, shape, retries, kind_of_end
+):
+    """Before its keeper gives it up: a crash would start the job again, whatever its retries."""
+    ahead_s = [0.0]
+    spec = task(stubborn.of(kind), retries=retries)
+    async with Rig(spec, env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
+        rig.engine.add("a", shape=shape, timeout_ms=20)
+        await logged(caplog, "job=kept")
+        ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
+        await rig.settled(1)
+        (outcome,) = rig.engine.outcomes("a")
+        assert isinstance(outcome, kind_of_end)
+        assert outcome.error.type == "Timeout"
+        assert "reason='it has not ended 25 s after its timeout'" in caplog.text
+        stubborn.release.set()
+        await logged(caplog, "ended=True")
+    assert rig.engine.outcomes("a")[0] is outcome
+    assert stubborn.begun == ["a"] * len(rig.engine.outcomes("a"))  # one outcome for each start
+    assert len(stubborn.begun) == 1 or retries
+    assert "lease_lost" not in caplog.text
+
+
+async def test_one_that_was_lost_meanwhile_is_not_settled(stubborn, caplog):
+    """Its loop was blocked, or its keeper was quicker."""
     ahead_s = [0.0]
     async with Rig(task(stubborn.in_thread), env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
         rig.engine.add("a", shape=LANE, timeout_ms=20)
-        await logged(caplog, "job=kept")
-        ahead_s[0] = limits.OVERDUE_GRACE_MS / limits.SECOND + 1
-        rig.keeper.beat(lost=tuple(rig.engine.held))
+        rig.engine.add("b", shape=LANE, timeout_ms=20)
+        async with asyncio.timeout(10):
+            while caplog.text.count("job=kept") < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        rig.keeper.beat(lost=[rig.engine.lose("a")])
         await logged(caplog, "lease_lost")
+        ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
+        await rig.settled(1)
         stubborn.release.set()
-    assert "reason='its handler has not ended 30 s after its timeout'" in caplog.text
+    assert [one.lease.record.id for one in rig.engine.settled] == ["b"]
+
+
+async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, caplog):
+    """Even those with more time of their own: the handler, which they share, has overrun."""
+    ahead_s = [0.0]
+    spec = task(stubborn.in_thread, name=None, decode=None, batch=BatchRule(3), retries=0)
+    async with Rig(spec, env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
+        rig.engine.add("a", shape=LANE, task=None, timeout_ms=20)
+        rig.engine.add("b", shape=LANE, task=None, timeout_ms=limits.HOUR)
+        rig.engine.add("c", task=None, timeout_ms=20)
+        await rig.settled(1)
+        assert [one.lease.record.id for one in rig.engine.settled] == ["c"]
+        ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
+        await rig.settled(3)
+        stubborn.release.set()
+    assert [type(one.outcome) for one in rig.engine.settled] == [Failed] * 3
 
 
 async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):

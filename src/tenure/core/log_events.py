@@ -70,8 +70,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "The worker lost the lease of the job; its outcome does not count, and another worker runs it.",
         "`noticed_by`: the call that showed it. `certain=False`: a reply was lost and the repeated call was refused: "
         "the first call may have counted; or, with `noticed_by=heartbeat`, no heartbeat succeeded for the length of a "
-        "lease and a job that must run alone (of a lane, a limit or a unique key, or persistent) is stopped. "
-        "`reason`: the keeper has given the job up",
+        "lease and a job that must run alone (of a lane, a limit or a unique key, or persistent) is stopped",
     ),
     "jobs_released": LogEvent(
         WARNING,
@@ -91,7 +90,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "The handler outlasted its attempt; its outcome does not count. Run it in a process to end it.",
         "`ended`: whether it has ended; until then it keeps its slot busy. `kind`: where it runs. `job=given up`: the "
         "worker settles the job, or has lost it. `job=kept`: the lane of the job, its limits or its unique key wait "
-        "for the handler, and the keeper releases the job after a stop",
+        "for the handler, and the keeper releases the job after a stop. `reason`: such a job waited long enough",
     ),
     "result_awaited": LogEvent(
         WARNING,

@@ -15,7 +15,7 @@ from tenure.runtime.jobs.outcomes import outcome_of_timeout
 from tenure.runtime.log import log_event
 from tenure.runtime.settler import Settler
 
-OVERDUE_GRACE_S: Final = limits.OVERDUE_GRACE_MS / limits.SECOND
+OVERRUN_GRACE_S: Final = limits.OVERRUN_GRACE_MS / limits.SECOND
 
 
 class Canceller:
@@ -34,9 +34,7 @@ class Canceller:
         held = self._inflight.lose(ref)
         if held is None:
             return
-        is_overdue = held.run.abandoned and held.overdue_at <= self._env.clock()
-        reason = f"its handler has not ended {OVERDUE_GRACE_S:g} s after its timeout" if is_overdue else None
-        _log(held, "lease_lost", token=ref.token, noticed_by=at, reason=reason)
+        _log(held, "lease_lost", token=ref.token, noticed_by=at)
         if self._context.events is not None:
             self._context.events.lost(held, at)
         self._settler.lost(held)
@@ -97,12 +95,15 @@ class Canceller:
                 self._stop(run, Stop.SHUTDOWN, now)
 
     def watch(self, now: float) -> None:
-        """Find attempts that have timed out, and handlers that did not end after a stop."""
+        """Find attempts that have timed out, handlers that did not end after a stop, and jobs that waited too long for
+        the end of their handlers."""
         for run in list(self._inflight.running):
             if run.ends_at <= now:
                 self._time_out(run, now)
             elif run.give_up_at <= now:
                 self._give_up(run)
+            elif run.settle_at <= now:
+                self._settle_kept(run)
 
     def _time_out(self, run: Held | Batch, now: float) -> None:
         if isinstance(run, Batch):  # the earliest may have been answered, or given more time
@@ -128,7 +129,7 @@ class Canceller:
     def _give_up(self, run: Held | Batch) -> None:
         """The handler continues although its attempt is over: settle the attempt, leave the slot to it. Logged once.
 
-        What must not run beside it is settled after it has ended. Its lease is kept until then.
+        What must not run beside it is settled after it has ended, or by `_settle_kept`. Its lease is kept until then.
         """
         if not run.abandon():
             return
@@ -145,6 +146,17 @@ class Canceller:
             if kept:
                 run.postpone(held, outcome)
             else:
+                self._settler.put(held, outcome)
+
+    def _settle_kept(self, run: Held | Batch) -> None:
+        """Settle what waits for the end of a handler, with the outcomes that its timeout decided.
+
+        Later the keeper would give these leases up, and a crash would start the jobs again, whatever their retries.
+        """
+        for held, outcome in run.take_verdict():
+            if held.phase is Phase.RUNNING:  # not lost meanwhile
+                reason = f"it has not ended {OVERRUN_GRACE_S:g} s after its timeout"
+                _log(held, "handler_overran", ended=False, job="given up", reason=reason)
                 self._settler.put(held, outcome)
 
     async def extend(self, held: Held, ms: int) -> bool:

@@ -96,6 +96,8 @@ class Run(Struct, eq=False, kw_only=True):
     """Ends the pause of a persistent job that ended at once."""
     verdict: Outcomes | None = None
     """Outcomes that are decided, but settled only after the handler or the pause has ended."""
+    settle_at: float = math.inf
+    """When `verdict` is settled although the handler has not ended."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"  # no payloads in logs
@@ -127,12 +129,13 @@ class Run(Struct, eq=False, kw_only=True):
         return not before
 
     def postpone(self, held: Held, outcome: Outcome) -> None:
-        """Keep an outcome until the handler has ended."""
+        """Keep an outcome until the handler has ended, at most until `settle_at`."""
         self.verdict = [*(self.verdict or ()), (held, outcome)]
+        self.settle_at = min(self.settle_at, held.timed_out_at + limits.OVERRUN_GRACE_MS / limits.SECOND)
 
     def take_verdict(self) -> Outcomes:
         """The postponed outcomes. A cancel request that came meanwhile counts."""
-        verdict, self.verdict = self.verdict or [], None
+        verdict, self.verdict, self.settle_at = self.verdict or [], None, math.inf
         return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
 
     def begin_rest(self, end: Callable[[], None], outcomes: Outcomes) -> None:
@@ -241,13 +244,17 @@ class Held(Run, eq=False):
         once there is an outcome, however long that waits for Redis."""
         if self.phase is Phase.SETTLING or self.run.rest is not None:
             return math.inf
-        ends_at = self.extended_to
-        if ends_at is None:
-            if not self.timeout_ms:
-                return math.inf
-            began_at = self.claimed_at if self.phase is Phase.PENDING else self.run.started_at
-            ends_at = began_at + self.timeout_ms / limits.SECOND
-        return ends_at + limits.OVERDUE_GRACE_MS / limits.SECOND
+        return self.timed_out_at + limits.OVERDUE_GRACE_MS / limits.SECOND
+
+    @property
+    def timed_out_at(self) -> float:
+        """When its attempt is over, also after `ends_at` was cleared. Infinite: it has no timeout."""
+        if self.extended_to is not None:
+            return self.extended_to
+        if not self.timeout_ms:
+            return math.inf
+        began_at = self.claimed_at if self.phase is Phase.PENDING else self.run.started_at
+        return began_at + self.timeout_ms / limits.SECOND
 
     @property
     def must_be_alone(self) -> bool:
