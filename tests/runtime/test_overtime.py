@@ -151,6 +151,7 @@ async def test_one_that_was_lost_meanwhile_is_not_settled(stubborn, caplog):
         await logged(caplog, "lease_lost")
         ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
         await rig.settled(1)
+        assert caplog.text.count("reason='it has not ended") == 1
         stubborn.release.set()
     assert [one.lease.record.id for one in rig.engine.settled] == ["b"]
 
@@ -167,6 +168,7 @@ async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, cap
         assert [one.lease.record.id for one in rig.engine.settled] == ["c"]
         ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
         await rig.settled(3)
+        assert caplog.text.count("reason='it has not ended") == 2
         stubborn.release.set()
     assert [type(one.outcome) for one in rig.engine.settled] == [Failed] * 3
 
