@@ -268,7 +268,7 @@ class JobFailed(ResultError):
 
 
 def wrong_field(key: str, field: str, rule: str, got: str, *, is_needed: bool = False) -> WrongState:
-    """Make the error for a field of a hash that another program has written. `is_needed`: jobs are hidden without it."""
+    """Make the error for a field of a hash of another program's making. `is_needed`: jobs are hidden without it."""
     removal = "" if is_needed else ", or remove it with HDEL"
     return WrongState(
         f"Field {field!r} of the hash {key!r} must be {rule}, got {got}. Another program has written it: correct it "

@@ -151,7 +151,7 @@ class Canceller:
     def _settle_kept(self, run: Held | Batch) -> None:
         """Settle what waits for the end of a handler, with the outcomes that its timeout decided.
 
-        Later the keeper would give these leases up, and a crash would start the jobs again, whatever their retries.
+        Later the keeper would give these leases up, and a crash would start the jobs again, also those without retries.
         """
         for held, outcome in run.take_verdict():
             if held.phase is Phase.RUNNING:  # not lost meanwhile
