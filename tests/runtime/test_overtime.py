@@ -19,6 +19,7 @@ from tenure.core.shape import Shape, UniqueRule, Until
 from tenure.core.task import BatchRule
 from tenure.runtime import ExitStatus, current_job
 from tenure.runtime.handlers.blocked import BLOCKED_S, LOOK_S
+from tenure.runtime.jobs.held import OVERRUN_GRACE_MS
 from tenure.runtime.ports import Env
 from tests.runtime import fakes
 from tests.runtime.fakes import Gate, gated, task
@@ -124,7 +125,7 @@ async def test_one_that_goes_on_for_long_is_settled_with_its_timeout(
     async with Rig(spec, env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
         rig.engine.add("a", shape=shape, timeout_ms=20)
         await logged(caplog, "job=kept")
-        ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
+        ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
         await rig.settled(1)
         (outcome,) = rig.engine.outcomes("a")
         assert isinstance(outcome, kind_of_end)
@@ -149,7 +150,7 @@ async def test_one_that_was_lost_meanwhile_is_not_settled(stubborn, caplog):
                 await asyncio.sleep(0.01)
         rig.keeper.beat(lost=[rig.engine.lose("a")])
         await logged(caplog, "lease_lost")
-        ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
+        ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
         await rig.settled(1)
         assert caplog.text.count("reason='it has not ended") == 1
         stubborn.release.set()
@@ -166,7 +167,7 @@ async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, cap
         rig.engine.add("c", task=None, timeout_ms=20)
         await rig.settled(1)
         assert [one.lease.record.id for one in rig.engine.settled] == ["c"]
-        ahead_s[0] = limits.OVERRUN_GRACE_MS / limits.SECOND + 1
+        ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
         await rig.settled(3)
         assert caplog.text.count("reason='it has not ended") == 2
         stubborn.release.set()

@@ -29,9 +29,6 @@ MAX_LEASE_MS = 7 * DAY
 """The longest lease."""
 OVERDUE_GRACE_MS = 30 * SECOND
 """A job held this much longer than its timeout belongs to a stuck process: its lease is revoked."""
-OVERRUN_GRACE_MS = 25 * SECOND
-"""How long after its timeout a handler keeps the lane, places and key of its job. Then its worker settles the job,
-several heartbeats before `OVERDUE_GRACE_MS` is over: the keeper would count a crash."""
 MAX_HELD = 1_000
 """The most jobs that one worker may hold on one queue."""
 

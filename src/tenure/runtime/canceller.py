@@ -10,12 +10,12 @@ from tenure.core import limits
 from tenure.core.job import LeaseRef
 from tenure.core.outcome import Cancelled
 from tenure.runtime.context import WorkerContext
-from tenure.runtime.jobs.held import Batch, Held, Phase, Stop
+from tenure.runtime.jobs.held import OVERRUN_GRACE_MS, Batch, Held, Phase, Stop
 from tenure.runtime.jobs.outcomes import outcome_of_timeout
 from tenure.runtime.log import log_event
 from tenure.runtime.settler import Settler
 
-OVERRUN_GRACE_S: Final = limits.OVERRUN_GRACE_MS / limits.SECOND
+OVERRUN_GRACE_S: Final = OVERRUN_GRACE_MS / limits.SECOND
 
 
 class Canceller:

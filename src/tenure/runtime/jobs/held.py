@@ -15,6 +15,10 @@ from tenure.core.outcome import Cancelled, Outcome
 from tenure.core.shape import Until
 from tenure.core.task import TaskSpec
 
+OVERRUN_GRACE_MS: Final = 25 * limits.SECOND
+"""How long after its timeout a handler keeps the lane, places and key of its job. Then its worker settles the job,
+several heartbeats before `limits.OVERDUE_GRACE_MS` is over: the keeper would count a crash."""
+
 
 class Phase(Enum):
     PENDING = "pending"
@@ -131,7 +135,7 @@ class Run(Struct, eq=False, kw_only=True):
     def postpone(self, held: Held, outcome: Outcome) -> None:
         """Keep an outcome until the handler has ended, at most until `settle_at`."""
         self.verdict = [*(self.verdict or ()), (held, outcome)]
-        self.settle_at = min(self.settle_at, held.timed_out_at + limits.OVERRUN_GRACE_MS / limits.SECOND)
+        self.settle_at = min(self.settle_at, held.timed_out_at + OVERRUN_GRACE_MS / limits.SECOND)
 
     def take_verdict(self) -> Outcomes:
         """The postponed outcomes. A cancel request that came meanwhile counts."""
