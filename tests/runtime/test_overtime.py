@@ -26,6 +26,8 @@ from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_cancel import ask
 
 LANE = Shape(lane="a lane")
+SHORT_MS = 100
+"""A timeout within which a handler begins, also on a busy machine: one that has not begun ends at once."""
 ALONE = [
     LANE,
     Shape(persistent=True),
@@ -92,9 +94,9 @@ async def logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
 @pytest.mark.parametrize("shape", ALONE)
 async def test_its_lane_limits_and_key_wait_until_it_has_really_ended(stubborn, caplog, kind, shape):
     async with Rig(task(stubborn.of(kind), retries=5), concurrency=4) as rig:
-        rig.engine.add("a", shape=shape, timeout_ms=20)
+        rig.engine.add("a", shape=shape, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
-        rig.engine.add("free", timeout_ms=20)
+        rig.engine.add("free", timeout_ms=SHORT_MS)
         await rig.settled(1)  # without a lane: as soon as its time is over
         assert not rig.engine.outcomes("a")
         assert "a" in {ref.id for ref in rig.engine.held}
@@ -108,7 +110,7 @@ async def test_its_lane_limits_and_key_wait_until_it_has_really_ended(stubborn, 
 
 async def test_a_key_that_ended_with_the_start_waits_for_nothing(stubborn):
     async with Rig(task(stubborn.in_thread, retries=0)) as rig:
-        rig.engine.add("a", shape=Shape(unique=UniqueRule("a key", Until.STARTED)), timeout_ms=20)
+        rig.engine.add("a", shape=Shape(unique=UniqueRule("a key", Until.STARTED)), timeout_ms=SHORT_MS)
         await rig.settled(1)
         assert not stubborn.release.is_set()
 
@@ -123,7 +125,7 @@ async def test_one_that_goes_on_for_long_is_settled_with_its_timeout(
     ahead_s = [0.0]
     spec = task(stubborn.of(kind), retries=retries)
     async with Rig(spec, env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
-        rig.engine.add("a", shape=shape, timeout_ms=20)
+        rig.engine.add("a", shape=shape, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
         await rig.settled(1)
@@ -143,8 +145,8 @@ async def test_one_that_was_lost_meanwhile_is_not_settled(stubborn, caplog):
     """Its loop was blocked, or its keeper was quicker."""
     ahead_s = [0.0]
     async with Rig(task(stubborn.in_thread), env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
-        rig.engine.add("a", shape=LANE, timeout_ms=20)
-        rig.engine.add("b", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
+        rig.engine.add("b", shape=LANE, timeout_ms=SHORT_MS)
         async with asyncio.timeout(10):
             while caplog.text.count("job=kept") < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -162,9 +164,9 @@ async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, cap
     ahead_s = [0.0]
     spec = task(stubborn.in_thread, name=None, decode=None, batch=BatchRule(3), retries=0)
     async with Rig(spec, env=Env(clock=lambda: time.monotonic() + ahead_s[0])) as rig:
-        rig.engine.add("a", shape=LANE, task=None, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, task=None, timeout_ms=SHORT_MS)
         rig.engine.add("b", shape=LANE, task=None, timeout_ms=limits.HOUR)
-        rig.engine.add("c", task=None, timeout_ms=20)
+        rig.engine.add("c", task=None, timeout_ms=SHORT_MS)
         await rig.settled(1)
         assert [one.lease.record.id for one in rig.engine.settled] == ["c"]
         ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
@@ -177,8 +179,8 @@ async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, cap
 async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):
     spec = task(stubborn.in_thread, name=None, decode=None, batch=BatchRule(2), retries=0)
     async with Rig(spec) as rig:
-        rig.engine.add("a", shape=LANE, task=None, timeout_ms=20)
-        rig.engine.add("b", task=None, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, task=None, timeout_ms=SHORT_MS)
+        rig.engine.add("b", task=None, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         await rig.settled(1)
         assert [one.lease.record.id for one in rig.engine.settled] == ["b"]
@@ -189,7 +191,7 @@ async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):
 
 async def test_one_that_is_to_be_cancelled_meanwhile_is(stubborn, caplog):
     async with Rig(task(stubborn.in_thread)) as rig:
-        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         ask(rig, "a")
         await rig.keeper.heard(1)
@@ -202,7 +204,7 @@ async def test_one_that_is_to_be_cancelled_meanwhile_is(stubborn, caplog):
 @both
 async def test_a_worker_that_stops_does_not_wait_for_it(stubborn, caplog, kind):
     async with Rig(task(stubborn.of(kind)), grace_ms=60_000) as rig:
-        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         rig.worker.stop()
         async with asyncio.timeout(20):
@@ -213,7 +215,7 @@ async def test_a_worker_that_stops_does_not_wait_for_it(stubborn, caplog, kind):
 async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, caplog):
     """Else one that always hangs would come back for ever."""
     async with Rig(task(stubborn.in_thread), grace_ms=0) as rig:
-        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         rig.worker.stop()
         assert await rig.ended() is ExitStatus.ABANDONED
@@ -276,7 +278,7 @@ async def test_one_that_hangs_does_not_blame_others_that_redis_keeps_from_going_
     async with Rig(
         task(stubborn.in_thread), more=[gated(gate, name="other")], grace_ms=0, limits={"flush_ms": 10, "leave_ms": 10}
     ) as rig:
-        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         rig.engine.add("b", task="other")
         await gate.begun.get()
@@ -299,7 +301,7 @@ async def test_what_ended_with_the_stop_goes_back_at_once(stubborn, caplog):
         await (stubborn.on_loop() if job.id == "a" else heeds())
 
     async with Rig(task(by_id), grace_ms=0) as rig:
-        rig.engine.add("a", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
         rig.engine.add("b")
         await logged(caplog, "job=kept")
         rig.worker.stop()
@@ -315,7 +317,7 @@ async def test_what_ended_with_the_stop_goes_back_at_once(stubborn, caplog):
 @both
 async def test_when_they_take_up_every_slot_the_worker_retires(stubborn, caplog, kind):
     async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000, limits={"stuck_slots_ms": 50}) as rig:
-        rig.engine.add("a", "b", timeout_ms=20)
+        rig.engine.add("a", "b", timeout_ms=SHORT_MS)
         async with asyncio.timeout(20):  # neither the time of grace nor that of a recycling is waited for
             assert await rig.ended() is ExitStatus.ABANDONED
         assert rig.worker.retiring == "all slots (2) are occupied by handlers that do not end"
@@ -333,7 +335,7 @@ async def test_one_slot_that_is_left_is_enough(stubborn):
             stubborn.in_thread()
 
     async with Rig(task(handler, retries=0), concurrency=2, limits={"stuck_slots_ms": 20}) as rig:
-        rig.engine.add("a", timeout_ms=20)
+        rig.engine.add("a", timeout_ms=SHORT_MS)
         await rig.settled(1)
         for number in range(10):
             rig.engine.add(f"b{number}")
@@ -344,7 +346,7 @@ async def test_one_slot_that_is_left_is_enough(stubborn):
 
 async def test_handlers_that_are_a_little_over_their_time_are_no_reason(stubborn, caplog):
     async with Rig(task(stubborn.in_thread, retries=0), concurrency=1) as rig:
-        rig.engine.add("a", timeout_ms=20)
+        rig.engine.add("a", timeout_ms=SHORT_MS)
         await rig.settled(1)
         await asyncio.sleep(0.2)
         stubborn.release.set()
@@ -356,7 +358,7 @@ async def test_handlers_that_are_a_little_over_their_time_are_no_reason(stubborn
 @both
 async def test_a_stop_does_not_wait_for_them(stubborn, kind):
     async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000) as rig:
-        rig.engine.add("a", timeout_ms=20)
+        rig.engine.add("a", timeout_ms=SHORT_MS)
         await rig.settled(1)
         rig.worker.stop()
         async with asyncio.timeout(20):
@@ -367,7 +369,7 @@ async def test_a_stop_does_not_wait_for_them(stubborn, kind):
 @both
 async def test_a_burst_does_not_wait_for_them(stubborn, kind):
     async with Rig(task(stubborn.of(kind), retries=0), burst=True) as rig:
-        rig.engine.add("a", timeout_ms=20)
+        rig.engine.add("a", timeout_ms=SHORT_MS)
         async with asyncio.timeout(20):
             assert await rig.ended() is ExitStatus.ABANDONED
     stubborn.release.set()
@@ -378,7 +380,7 @@ async def test_a_burst_whose_slots_are_lost_is_not_done(stubborn):
     async with Rig(
         task(stubborn.in_thread, retries=0), burst=True, concurrency=1, limits={"stuck_slots_ms": 50}
     ) as rig:
-        rig.engine.add("a", "b", timeout_ms=20)
+        rig.engine.add("a", "b", timeout_ms=SHORT_MS)
         async with asyncio.timeout(20):
             assert await rig.ended() is ExitStatus.ABANDONED
         assert rig.worker.retiring
@@ -408,8 +410,8 @@ async def test_what_an_async_handler_returns_after_its_time_does_not_count():
         return "in time"
 
     async with Rig(task(handler, retries=0)) as rig:
-        rig.engine.add("a", timeout_ms=20)
-        rig.engine.add("b", shape=LANE, timeout_ms=20)
+        rig.engine.add("a", timeout_ms=SHORT_MS)
+        rig.engine.add("b", shape=LANE, timeout_ms=SHORT_MS)
         await rig.settled(2)
     for id in "ab":
         (outcome,) = rig.engine.outcomes(id)
