@@ -184,11 +184,11 @@ SETTINGS: Final = {
     "park a parked lane": Operation(1, act("park_lane", "q", "C")),
     "resume a lane": Operation(1, act("resume_lane", "q", "C")),
     "resume a lane that is not parked": Operation(1, act("resume_lane", "q", "A")),
-    "pause": Operation(4, act("configure", "q", paused=True)),
-    "go on": Operation(3, act("configure", "q", paused=False), before=lambda world: world.configure(paused=True)),
-    "set a length": Operation(4, act("configure", "q", max_length=7)),
-    "set a policy": Operation(4, act("configure", "q", lane_failure=LaneFailure.PARK)),
-    "set nothing": Operation(3, act("configure", "q")),
+    "pause": Operation(2, act("configure", "q", paused=True)),
+    "go on": Operation(2, act("configure", "q", paused=False), before=lambda world: world.configure(paused=True)),
+    "set a length": Operation(2, act("configure", "q", max_length=7)),
+    "set a policy": Operation(2, act("configure", "q", lane_failure=LaneFailure.PARK)),
+    "set nothing": Operation(2, act("configure", "q")),
     "quiet a worker": Operation(1, act("quiet", "w")),
     "let a worker go on": Operation(
         1, act("quiet", "w", False), before=lambda world: world.run(world.engine.quiet("w"))

@@ -9,7 +9,7 @@ from tenure.core.engine import Feature, Maintained, Trait
 from tenure.core.errors import QueueFull, ReplyError, UnsupportedFeature
 from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
 from tenure.core.partitions import PartitionMap, split_place
-from tenure.core.shape import LaneFailure, Progress, QueueSettings
+from tenure.core.shape import Progress
 from tenure.core.steps import Arg, Invoke, Reply, Steps
 from tenure.engines.kit.chunks import Part, known
 from tenure.engines.kit.config import META_TTL_MS
@@ -72,19 +72,6 @@ class NativeEngine(PartitionedEngine):
         if reply.endswith(WOKE) and self.is_partition(queue):
             yield from self._post(queue)
         return read_enqueued(jobs, chunk, reply)
-
-    def configure(
-        self,
-        queue: str,
-        *,
-        max_length: int | None = None,
-        lane_failure: LaneFailure | None = None,
-        paused: bool | None = None,
-    ) -> Steps[QueueSettings]:
-        # A queue that is paused before its first job is in the list: an operator has to see it, and to move it.
-        if max_length or lane_failure is not None or paused:
-            yield from self.maps.list_unused(queue)
-        return (yield from super().configure(queue, max_length=max_length, lane_failure=lane_failure, paused=paused))
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """What the limits and shares of jobs need before the jobs are added. Here nothing, on a cluster notes."""

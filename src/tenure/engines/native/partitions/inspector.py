@@ -301,7 +301,7 @@ class PartitionedInspector(Controlled):
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
         values: dict[int, dict[str, str]] = {}
-        map = yield from self.maps.read_or_create(queue)
+        map = yield from self.maps.to_configure(queue, bool(max_length or lane_failure is not None or paused))
         for _ in range(MAP_TRIES):
             if max_length is not None and 0 < max_length < map.number:
                 rule = f"0, or at least {map.number}, the number of the queue's partitions"

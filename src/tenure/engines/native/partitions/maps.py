@@ -87,11 +87,19 @@ class PartitionMaps:
                 return False
         return True
 
-    def read_or_create(self, queue: str, number: int = 1) -> Steps[PartitionMap]:
+    def read_or_create(self, queue: str, number: int) -> Steps[PartitionMap]:
         """Read the map in Redis. If the queue was never used, create a map of `number` partitions; they note it."""
         yield from self._stored(queue, number)
         self._known[queue] = _UNKNOWN
         return (yield from self.ask(queue))
+
+    def to_configure(self, queue: str, lists: bool) -> Steps[PartitionMap]:
+        """Read the map again. `lists`: list the queue, which gets the partitions of the code that uses it first.
+
+        A queue that is paused before its first job is in the list: an operator has to see it, and to move it.
+        """
+        self._known[queue] = _UNKNOWN
+        return self._read(queue, META_TTL_MS, 0) if lists else self._read(queue, None)
 
     def ask(self, queue: str) -> Steps[PartitionMap]:
         """Read the map in Redis. If the queue was never used, create the map with the number in this code.
@@ -104,9 +112,9 @@ class PartitionMaps:
         """Add the queue to the list of queues, and read its map in the same call."""
         return self._read(queue, META_TTL_MS)
 
-    def _read(self, queue: str, keep_ms: int | None) -> Steps[PartitionMap]:
+    def _read(self, queue: str, keep_ms: int | None, wanted: int = 1) -> Steps[PartitionMap]:
         now, in_code = time.monotonic(), self.wanted.get(queue)
-        stored = yield from self._stored(queue, in_code or 1, keep_ms=keep_ms)
+        stored = yield from self._stored(queue, in_code or wanted, keep_ms=keep_ms)
         noted = self._noted.pop(queue, None)
         if noted is None and stored.is_first and not self.known(queue).version:
             noted = yield from self._first_note(queue)
@@ -119,10 +127,6 @@ class PartitionMaps:
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
         self._known[queue] = KnownMap(stored, now + KNOWN_S, is_fallback=True)
         return stored
-
-    def list_unused(self, queue: str) -> Steps[None]:
-        """List a queue that gets settings. It still gets the partitions of the code that uses it first."""
-        yield from self._stored(queue, self.wanted.get(queue, 0), keep_ms=META_TTL_MS)
 
     def _first_note(self, queue: str) -> Steps[PartitionMap | None]:
         """Read what the first partition has noted. None: its node is away, and the calls that need a note ask later."""
