@@ -13,6 +13,7 @@ from tenure.core.backoff import Backoff
 from tenure.core.clock import lease_clock
 from tenure.core.engine import CancelAsked, HeartbeatReply
 from tenure.core.job import Lease, LeaseRef
+from tenure.core.outcome import TimedOut
 from tenure.core.task import TaskSpec
 from tenure.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
 from tenure.runtime.ports import Env, WorkerLimits
@@ -174,8 +175,9 @@ class FakeKeeper:
             self._heard.clear()
             await self._heard.wait()
 
-    async def stop(self, *, left: bool = False, crashed: bool = False) -> None:
+    async def stop(self, *, left: bool = False, crashed: bool = False, outcomes: TimedOut = ()) -> None:
         self.stopped = True
+        self.outcomes = outcomes
         if left:
             self.left = crashed
         self.die()

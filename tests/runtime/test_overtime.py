@@ -212,9 +212,10 @@ async def test_a_worker_that_stops_does_not_wait_for_it(stubborn, caplog, kind):
     stubborn.release.set()
 
 
-async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, caplog):
+@pytest.mark.parametrize(("retries", "kind"), [(0, Failed), (5, Retried)])
+async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, caplog, retries, kind):
     """Else one that always hangs would come back for ever."""
-    async with Rig(task(stubborn.in_thread), grace_ms=0) as rig:
+    async with Rig(task(stubborn.in_thread, retries=retries), grace_ms=0) as rig:
         rig.engine.add("a", shape=LANE, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         rig.worker.stop()
@@ -222,7 +223,9 @@ async def test_when_the_worker_ends_before_it_does_the_attempt_counts(stubborn, 
     # Nobody may run it before the handler has ended, and that ends with this process.
     assert rig.engine.settled == []
     assert rig.engine.left is None
-    assert rig.keeper.left is True
+    assert rig.keeper.left is False
+    ((ref, outcome),) = rig.keeper.outcomes
+    assert (ref.id, type(outcome)) == ("a", kind)
 
 
 @pytest.mark.parametrize("shape", ALONE)

@@ -9,7 +9,8 @@ import socket
 import pytest
 
 from tenure.core.engine import CancelAsked, HeartbeatReply
-from tenure.core.job import JobRecord, Lease, LeaseRef
+from tenure.core.job import ErrorInfo, JobRecord, Lease, LeaseRef
+from tenure.core.outcome import Cancelled, Failed, Retried
 from tenure.processes.messages import (
     UNSENT_MAX,
     Goodbye,
@@ -33,6 +34,13 @@ from tenure.processes.system import ProcessGroup
         Orders("redis://:p@h/0", {"protocol": "native"}, "w", ("a", "b"), 12, Timeouts({"t": 5}, {"a": 0})),
         Status(7, WorkerState.RETIRING, 12.5, 3, "a\nb\u2028", "worn"),
         Goodbye(left=True, crashed=True),
+        Goodbye(
+            outcomes=(
+                (LeaseRef("q", "\udc80", "five"), Failed(ErrorInfo("Timeout", "a\nb"))),
+                (LeaseRef("q", "a", 1, 2), Retried(ErrorInfo("Timeout", "late"), 5)),
+                (LeaseRef("q", "b", 1), Cancelled("no")),
+            )
+        ),
         Stop(hard=True),
         Report(None, "away"),
     ],

@@ -78,7 +78,8 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "`reason`: no heartbeat succeeded for the length of a lease, so that jobs which have not started may belong to "
         "another worker; or the reply to a claim was lost (for the job `id`); or all slots were busy for too long "
         "(debug); or the worker has ended (logged by its keeper). "
-        "`released`: how many; `not_released`, `not_all_released`: why not. The rest return when their leases expire",
+        "`released`: how many; `settled`: how many more had timed out, and failed or are retried; "
+        "`not_released`, `not_all_released`: why not. The rest return when their leases expire",
     ),
     "limit_unknown": LogEvent(
         WARNING,

@@ -5,11 +5,12 @@ Tagged structs: a job process sends its outcome to the worker in a message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from tenure.core.job import ErrorInfo
+from tenure.core.job import ErrorInfo, LeaseRef
 from tenure.core.limits import COMPLETED_TTL_MS
 
 
@@ -64,3 +65,6 @@ class Cancelled(Struct, frozen=True, gc=False, tag=True):
 
 
 Outcome: TypeAlias = Completed | Retried | Failed | Broken | Released | Crashed | Unroutable | Cancelled
+
+TimedOut: TypeAlias = Sequence[tuple[LeaseRef, Failed | Retried | Cancelled]]
+"""Outcomes that timeouts have decided, for the keeper to settle when the worker's process has ended."""

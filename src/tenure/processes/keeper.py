@@ -31,7 +31,7 @@ from tenure.core.job import Lease, LeaseRef
 from tenure.core.text import cut
 from tenure.processes.credentials import WorkerCredentials
 from tenure.processes.messages import Credentials, Goodbye, Holdings, MessageSocket, Orders, Report
-from tenure.processes.overdue import Overdue
+from tenure.processes.overdue import Overdue, lease_of, refusal
 from tenure.processes.system import end, is_stopped, until_ended
 from tenure.protocols.registry import engine_of
 from tenure.redis.aio import AsyncDriver
@@ -246,10 +246,14 @@ class LeaseKeeper:
         """Release what the worker held, after its job processes have ended. Redis may be away, or refuse to write."""
         await end(self._holdings.groups or (), GROUPS_MS / limits.SECOND)
         crashed = self._goodbye is None or self._goodbye.crashed
+        timed_out = () if self._goodbye is None else self._goodbye.outcomes
+        settlements = [(lease_of(self._orders.worker, ref), outcome) for ref, outcome in timed_out]
         queues = sorted(self._queues, key=lambda name: self._queues[name].held_since is None)
         until = self._clock() + RELEASE_MS / limits.SECOND
         while True:
             try:
+                if settlements:  # again after an error: what is settled is held no longer
+                    await self._driver.run(refusal(self._engine.settle(settlements)))
                 count = await self._driver.run(self._engine.leave(self._orders.worker, queues, crashed=crashed))
             except RedisError as error:
                 if self._clock() >= until:
@@ -258,7 +262,7 @@ class LeaseKeeper:
                     return self._log_release(**{what: error})
                 await asyncio.sleep(RETRY_MS / limits.SECOND)
             else:
-                return self._log_release(released=count)
+                return self._log_release(released=count, **({"settled": len(settlements)} if settlements else {}))
 
     def _log_release(self, **result: object) -> None:
         if self._closed and result == {"released": 0}:

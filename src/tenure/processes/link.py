@@ -21,6 +21,7 @@ from tenure.core import limits
 from tenure.core.engine import HeartbeatReply
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import LeaseRef
+from tenure.core.outcome import TimedOut
 from tenure.processes.messages import (
     Credentials,
     CredentialsWanted,
@@ -223,8 +224,8 @@ class KeeperLink:
         if self._messages is not None:
             self._messages.close()
 
-    async def stop(self, *, left: bool = False, crashed: bool = False) -> None:
-        self._goodbye = Goodbye(left, crashed)
+    async def stop(self, *, left: bool = False, crashed: bool = False, outcomes: TimedOut = ()) -> None:
+        self._goodbye = Goodbye(left, crashed, tuple(outcomes))
         self._send(self._goodbye)
         if left:  # the socket stays open until this process has ended
             return

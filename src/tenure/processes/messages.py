@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from tenure.core.engine import HeartbeatReply
 from tenure.core.job import LeaseRef
+from tenure.core.outcome import Cancelled, Failed, Retried
 from tenure.processes.overdue import Timeouts
 from tenure.processes.system import ProcessGroup
 from tenure.protocols.spec import EngineSpec
@@ -100,10 +101,11 @@ class Status(Struct, frozen=True, tag=True):
 
 class Goodbye(Struct, frozen=True, tag=True):
     """The worker has stopped. `left`: it still holds jobs, which are released when its process has ended. `crashed`:
-    whether that counts as a crash of these jobs."""
+    whether that counts as a crash of these jobs. `outcomes`: of those that timed out, which are settled."""
 
     left: bool = False
     crashed: bool = False
+    outcomes: tuple[tuple[LeaseRef, Failed | Retried | Cancelled], ...] = ()
 
 
 class Stop(Struct, frozen=True, tag=True):

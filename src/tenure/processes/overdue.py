@@ -65,11 +65,11 @@ class Overdue:
 
         The answer has also why Redis refused to give some back. The others are kept nevertheless.
         """
-        refusal = yield from _refusal(self._give_up(queue, now))
+        refused = yield from refusal(self._give_up(queue, now))
         asked = [ref for ref in self.leases if ref.queue == queue]
         beat = yield from self._engine.heartbeat(self._worker, (queue,), asked)
-        refusal = (yield from _refusal(self._look_at(queue, beat.orphaned, now))) or refusal
-        return beat, refusal
+        refused = (yield from refusal(self._look_at(queue, beat.orphaned, now))) or refused
+        return beat, refused
 
     def _give_up(self, queue: str, now: float) -> Steps[None]:
         late = [ref for ref, ends_at in self.leases.items() if ref.queue == queue and ends_at <= now]
@@ -79,7 +79,7 @@ class Overdue:
             if ref.queue == queue and one.ends_at is not None and one.ends_at <= now and ref not in self.leases
         ]
         if late:
-            yield from self._engine.settle([(self._lease(ref), Crashed()) for ref in late])
+            yield from self._engine.settle([(lease_of(self._worker, ref), Crashed()) for ref in late])
 
     def _look_at(self, queue: str, orphaned: Sequence[Lease], now: float) -> Steps[None]:
         """Remember since when leases are unreported. No job can be overdue before the grace has passed."""
@@ -93,13 +93,14 @@ class Overdue:
             one = self._unreported[ref]
             one.ends_at = one.since + timeout_ms / limits.SECOND + GRACE_S if timeout_ms else math.inf
 
-    def _lease(self, ref: LeaseRef) -> Lease:
-        """Enough of a lease to settle it."""
-        record = JobRecord(ref.id, ref.queue, None, b"", 0)
-        return Lease(self._worker, ref.token, record, 0, 0, partition=ref.partition)
+
+def lease_of(worker: str, ref: LeaseRef) -> Lease:
+    """Return enough of a lease to settle it."""
+    record = JobRecord(ref.id, ref.queue, None, b"", 0)
+    return Lease(worker, ref.token, record, 0, 0, partition=ref.partition)
 
 
-def _refusal(steps: Steps[Any]) -> Steps[str]:
+def refusal(steps: Steps[Any]) -> Steps[str]:
     """Why Redis refuses this, or nothing: another program's key in one place must not cost the other leases."""
     try:
         yield from steps

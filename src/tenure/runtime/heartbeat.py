@@ -12,6 +12,7 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.engine import HeartbeatReply
 from tenure.core.job import Lease, LeaseRef
+from tenure.core.outcome import TimedOut
 from tenure.runtime.canceller import Canceller
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.executor import Executor
@@ -138,10 +139,11 @@ class Heartbeat:
         self._stopped.set()
         self._intake.is_kept.clear()
 
-    async def stop(self, *, left: bool, crashed: bool) -> None:
-        """End the heartbeats. `left`: the keeper releases the jobs that are still held when this process has ended."""
+    async def stop(self, *, left: bool, crashed: bool, outcomes: TimedOut) -> None:
+        """End the heartbeats. `left`: the keeper releases the jobs that are still held when this process has ended, and
+        settles those with `outcomes`."""
         self.lay_down()
-        await self._keeper.stop(left=left, crashed=crashed)
+        await self._keeper.stop(left=left, crashed=crashed, outcomes=outcomes)
 
     async def watch(self) -> None:
         """Replace a silent keeper, and stop handlers that must not run twice when no heartbeat has gone through.

@@ -14,6 +14,7 @@ from tenure.core import limits
 from tenure.core.clock import lease_clock
 from tenure.core.engine import HeartbeatReply
 from tenure.core.job import LeaseRef
+from tenure.core.outcome import TimedOut
 from tenure.core.steps import Steps, Watcher
 from tenure.runtime.machine import Machine
 
@@ -95,9 +96,9 @@ class Keeper(Protocol):
         """Give up a keeper that is silent: `report` raises `KeeperGone`. Harmless when it has ended."""
         ...
 
-    async def stop(self, *, left: bool = False, crashed: bool = False) -> None:
+    async def stop(self, *, left: bool = False, crashed: bool = False, outcomes: TimedOut = ()) -> None:
         """End the keeping. `left`: this worker still holds jobs; the keeper releases them when this process has ended,
-        as `crashed` or not. Harmless when it has ended."""
+        as `crashed` or not, and settles those with `outcomes`. Harmless when it has ended."""
         ...
 
 

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from tenure.core import limits
+from tenure.core.outcome import Cancelled, Failed, Retried
 from tenure.runtime.assembly import Parts
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.isolation.messages import PROCESS_EXIT_MS
@@ -109,10 +110,14 @@ class Shutdown:
         # Before the goodbye: until then the keeper releases all if this process dies.
         released = await self._release(kept, most_s, crashed)
         left = bool(kept) or (released is None and self._context.intake.keeping_since is not None)
-        held = self._inflight.everything()
-        # A job that has timed out counts: else a job that always hangs would run again for ever. The others do not.
-        crashed = crashed or (bool(held) and all(one.run.verdict is not None for one in held))
-        await _within(self._parts.heartbeat.stop(left=left, crashed=crashed), HARD_S)
+        # The attempt of a job that has timed out counts: else a job that always hangs would run again for ever.
+        decided = [item for run in self._inflight.running if run.abandoned for item in run.decided()]
+        outcomes = [
+            (held.ref, outcome)
+            for held, outcome in decided
+            if held.phase is RUNNING and isinstance(outcome, Failed | Retried | Cancelled)
+        ]
+        await _within(self._parts.heartbeat.stop(left=left, crashed=crashed, outcomes=outcomes), HARD_S)
         return released, left
 
     async def _release(self, kept: Sequence[Held], most_s: float, crashed: bool) -> int | None:

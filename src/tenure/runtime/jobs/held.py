@@ -138,8 +138,14 @@ class Run(Struct, eq=False, kw_only=True):
         self.settle_at = min(self.settle_at, held.timed_out_at + OVERRUN_GRACE_MS / limits.SECOND)
 
     def take_verdict(self) -> Outcomes:
-        """The postponed outcomes. A cancel request that came meanwhile counts."""
-        verdict, self.verdict, self.settle_at = self.verdict or [], None, math.inf
+        """Return the postponed outcomes, once."""
+        verdict = self.decided()
+        self.verdict, self.settle_at = None, math.inf
+        return verdict
+
+    def decided(self) -> Outcomes:
+        """Return the postponed outcomes. A cancel request that came meanwhile counts."""
+        verdict = self.verdict or ()
         return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
 
     def begin_rest(self, end: Callable[[], None], outcomes: Outcomes) -> None:
