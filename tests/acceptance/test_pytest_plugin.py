@@ -97,6 +97,10 @@ def test_guarded_async():
     with pytest.raises(NotConfigured, match="which tenure_guard forbids"):
         asyncio.run(call())
 
+def test_a_guarded_worker():
+    with pytest.raises(NotConfigured, match="which tenure_guard forbids"):
+        app.run_worker(burst=True)
+
 def test_fixtures_are_allowed(tenure_app, tenure_server):
     tenure_app(app)
     welcome.enqueue("ada")
@@ -130,7 +134,7 @@ def test_a_guarded_project_uses_no_other_redis(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout
 
 
 def test_without_the_guard_the_error_of_the_connection_names_the_fixture(tmp_path: Path) -> None:

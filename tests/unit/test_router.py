@@ -25,6 +25,13 @@ class TestIncluding:
         other.enqueue()
         assert [(job.queue, job.task) for job in engine.enqueued] == [("fast", task.name), ("slow", "math.other")]
 
+    def test_a_call_that_was_refused_can_be_repeated_corrected(self, app, router):
+        task = router.task(name="double")(double)
+        with pytest.raises(InvalidArgument):
+            app.include(router, prefix="a b")
+        app.include(router, prefix="math.")
+        assert app.tasks == {"math.double": task}
+
     def test_without_options_it_is_as_on_the_app(self, app, router):
         task = router.task(double)
         app.include(router)

@@ -41,9 +41,9 @@ class Router(DefinesTasks):
                 "router must be included once, got a router that an app has already. Make one for each app, in a "
                 "function that defines its tasks."
             )
-        self._bind = bind
         for task, definition in self._defined:
             bind(task, definition)
+        self._bind = bind  # last: after an error the call can be repeated, corrected
 
     def _add(self, task: Task[Any, Any, Any], definition: Definition) -> None:
         self._defined.append((task, definition))

@@ -26,7 +26,7 @@ from tenure.app.preflight import (
     unheard,
 )
 from tenure.client.client import new_id
-from tenure.client.connections import driver_options
+from tenure.client.connections import driver_options, refuse_outside_of_fixtures
 from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import AccessDenied, InvalidArgument, ReplyError, TenureError, Unreachable
@@ -330,5 +330,6 @@ def timeouts_of(specs: Sequence[TaskSpec]) -> Timeouts:
 
 
 def _driver(app: RunnableApp, patience_ms: int) -> AsyncDriver:
+    refuse_outside_of_fixtures(app.settings.url)
     options = driver_options(app.settings, patience_ms)
     return asyncio_driver(app.settings.url, node_patience_ms=NODE_PATIENCE_MS, **options)

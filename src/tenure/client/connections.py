@@ -132,11 +132,12 @@ class Connections:
 
     def _options(self) -> dict[str, Any]:
         if self._is_guarded:
-            _refuse_outside_of_fixtures(self._settings.url)
+            refuse_outside_of_fixtures(self._settings.url)
         return driver_options(self._settings) | {"node_patience_ms": self._node_patience_ms}
 
 
-def _refuse_outside_of_fixtures(url: str) -> None:
+def refuse_outside_of_fixtures(url: str) -> None:
+    """Refuse a Redis that is not the one of the fixtures, where `tenure_guard` is set. Raises `NotConfigured`."""
     allowed = os.environ.get(GUARD)
     if allowed and url != allowed:
         test = os.environ.get("PYTEST_CURRENT_TEST", "A test")
