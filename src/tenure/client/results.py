@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tenure.client.client import a_loop_runs, seconds_or_none
 from tenure.client.handle import RESULT_WAIT_MS, JobHandle
+from tenure.client.reasons import state_and_reason
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, ResultTimeout, invalid
+from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
     from tenure.core.job import JobView
@@ -108,20 +110,20 @@ class _Ended(Generic[R]):
         yield from _looked_at(pending, self._handles)
         if not pending:
             return
-        self._left(until, pending)
+        client = self._handles[0]._client
+        client.run(self._left(until, pending))
         channels: dict[bytes, list[JobHandle[R]]] = {}
         for handle in pending:
             channels.setdefault(handle._channel().encode(), []).append(handle)
-        runner = self._handles[0]._client.runner
         # Subscribe before the next check. In the other order, an end between the two would be missed.
-        with runner.subscribe(*(channel.decode() for channel in channels)) as messages:
+        with client.runner.subscribe(*(channel.decode() for channel in channels)) as messages:
             look_at = 0.0
             while pending:
                 now = time.monotonic()
                 if now >= look_at:  # also while messages arrive: any of them may be lost
                     yield from _looked_at(pending, list(pending))
                     look_at = time.monotonic() + RESULT_WAIT_MS / limits.SECOND
-                elif message := messages.receive(min(look_at - now, self._left(until, pending))):
+                elif message := messages.receive(min(look_at - now, client.run(self._left(until, pending)))):
                     yield from _looked_at(pending, channels.get(message[0], []))
 
     async def aviews(self) -> AsyncGenerator[tuple[JobHandle[R], JobView | None], None]:
@@ -137,7 +139,7 @@ class _Ended(Generic[R]):
         everyone = tasks = {asyncio.create_task(_end_of(handle)) for handle in pending}
         try:
             while tasks:
-                left = self._left(until, pending)
+                left = await self._handles[0]._client.arun(self._left(until, pending))
                 timeout = None if left == math.inf else left
                 done, tasks = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -149,16 +151,19 @@ class _Ended(Generic[R]):
                 task.cancel()
             await asyncio.gather(*everyone, return_exceptions=True)
 
-    def _left(self, until: float, pending: dict[JobHandle[R], None]) -> float:
-        """Return the seconds that are left. Raises `ResultTimeout` if there are none."""
+    def _left(self, until: float, pending: dict[JobHandle[R], None]) -> Steps[float]:
+        """Return the seconds that are left. Raises `ResultTimeout` if there are none, as `JobHandle.result` does."""
         left = until - time.monotonic()
-        if left <= 0:
-            first = next(iter(pending))
-            raise ResultTimeout(
-                f"{len(pending)} of {len(self._handles)} jobs did not end within {self._limit_s:g} s, job {first.id!r} "
-                f"of queue {first.queue!r} among them."
-            )
-        return left
+        if left > 0:
+            return left
+        first, why = next(iter(pending)), ""
+        view = (yield from first._ask()) if self._limit_s else None
+        if view is not None:
+            why = " " + (yield from state_and_reason(first._client.engine, view, time.time() * limits.SECOND))
+        raise ResultTimeout(
+            f"{len(pending)} of {len(self._handles)} jobs did not end within {self._limit_s:g} s, job {first.id!r} "
+            f"of queue {first.queue!r} among them.{why}"
+        )
 
 
 def _looked_at(

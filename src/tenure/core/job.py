@@ -269,26 +269,32 @@ class JobView:
 
     @property
     def enqueued_at(self) -> datetime | None:
+        """Return `enqueued_ms` as a `datetime` (UTC)."""
         return _utc(self.enqueued_ms)
 
     @property
     def due_at(self) -> datetime | None:
+        """Return `due_ms` as a `datetime` (UTC)."""
         return _utc(self.due_ms)
 
     @property
     def started_at(self) -> datetime | None:
+        """Return `started_ms` as a `datetime` (UTC)."""
         return _utc(self.started_ms)
 
     @property
     def ended_at(self) -> datetime | None:
+        """Return `ended_ms` as a `datetime` (UTC)."""
         return _utc(self.ended_ms)
 
     @property
     def expires_at(self) -> datetime | None:
+        """Return `expires_ms` as a `datetime` (UTC)."""
         return _utc(self.expires_ms)
 
     @property
     def scheduled_for(self) -> datetime | None:
+        """Return `scheduled_for_ms` as a `datetime` (UTC)."""
         return _utc(self.scheduled_for_ms)
 
 
