@@ -93,11 +93,12 @@ def make_server(redis_binary: str) -> Iterator[Callable[..., RedisServer]]:
 @pytest.fixture(autouse=True)
 def logging_is_not_set_up() -> Iterator[None]:
     """A command that runs in this process sets the loggers up; after that, other tests would see other lines."""
-    last, ours, root, jobs = logging.lastResort, *map(logging.getLogger, ("tenure", None, "tenure.jobs"))
+    last, ours, root = logging.lastResort, logging.getLogger("tenure"), logging.getLogger()
+    jobs, redis = logging.getLogger("tenure.jobs"), logging.getLogger("tenure.redis")
     levels = root.level, jobs.level
     yield
     logging.lastResort = last
-    ours.handlers, ours.propagate = [], True
+    ours.handlers, ours.propagate, redis.propagate = [], True, True
     ours.setLevel(logging.NOTSET)
     root.setLevel(levels[0])
     jobs.setLevel(levels[1] or logging.WARNING)  # as the module sets it when it is loaded

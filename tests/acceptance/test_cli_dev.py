@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import count
 
 import pytest
 
@@ -25,8 +26,12 @@ def version() -> int:
 """
 
 
+SIZES = count()
+
+
 def write(tmp_path, version: object) -> None:
-    (tmp_path / "jobs.py").write_text(JOBS.format(version=version))
+    """Every time of another size: Python takes a `.pyc` for fresh by the second of the change and the size alone."""
+    (tmp_path / "jobs.py").write_text(JOBS.format(version=version) + "#" * next(SIZES))
 
 
 @pytest.fixture(autouse=True)
