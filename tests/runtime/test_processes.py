@@ -204,9 +204,8 @@ async def test_a_timeout_kills_it_whatever_it_does(launch, said, name):
     async with rig(launch) as here:
         here.engine.add("a", task=name, timeout_ms=300)
         (pid,) = await said.wait(name)
-        await here.settled(1)
+        outcome = await first(here, "a")
         assert not alive(pid)
-    (outcome, *_) = here.engine.outcomes("a")
     assert isinstance(outcome, Retried)
     assert outcome.error.type == "Timeout"
     assert "0.3 s" in outcome.error.message
@@ -220,8 +219,7 @@ async def test_the_time_to_start_a_process_is_not_the_jobs(said):
     launch = Launch(lambda number: ["/bin/sh", "-c", program, "-", *slow.command(number)], slow.environment)
     async with rig(launch) as here:
         here.engine.add("a", task="pid", timeout_ms=1_000)
-        await here.settled(1)
-    assert isinstance(here.engine.outcomes("a")[0], Completed)
+        assert isinstance(await first(here, "a"), Completed)
 
 
 async def test_what_it_started_dies_with_it(launch, said):
@@ -243,11 +241,9 @@ async def test_a_cancellation_is_an_ask_first(launch, said, name):
         here.engine.add("a", task=name)
         (pid,) = await said.wait(name)
         ask(here, "a")
-        await here.settled(1)
-        assert here.engine.outcomes("a") == [Cancelled("not needed")]
+        assert await first(here, "a") == Cancelled("not needed")
         here.engine.add("b", task="pid")
-        await here.settled(2)
-        assert here.engine.outcomes("b") == [Completed(str(pid).encode())]  # the same process goes on
+        assert await first(here, "b") == Completed(str(pid).encode())  # the same process goes on
 
 
 @pytest.mark.parametrize("name", ["hang", "stubborn", "hold_gil"])
@@ -256,8 +252,7 @@ async def test_who_does_not_heed_the_ask_is_killed(said, name):
         here.engine.add("a", task=name)
         (pid,) = await said.wait(name)
         ask(here, "a")
-        await here.settled(1)
-        assert here.engine.outcomes("a") == [Cancelled("not needed")]
+        assert await first(here, "a") == Cancelled("not needed")
         assert not alive(pid)
 
 
@@ -331,8 +326,7 @@ async def test_it_can_ask_for_more_time(launch, name):
 async def test_more_time_counts(launch, said):
     async with rig(launch) as here:
         here.engine.add("a", task="linger", timeout_ms=2_000)
-        await here.settled(1)
-    assert isinstance(here.engine.outcomes("a")[0], Completed)
+        assert isinstance(await first(here, "a"), Completed)
 
 
 async def test_a_task_that_the_process_does_not_know_is_parked(said):
