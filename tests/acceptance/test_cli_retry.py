@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tenure import State
+from tenure import NotUnique, State
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Failed
 from tenure.redis.sync import SyncDriver
@@ -93,6 +93,19 @@ def test_another_payload(app, run):
     out, _ = run("retry", "emails", "one", "--payload", "Grüße")
     assert out == "Job 'one' of queue 'emails' waits for a worker with the new payload; it was failed.\n"
     assert app.queue("emails").lease(seconds=60).payload == "Grüße".encode()
+
+
+def test_another_payload_makes_another_unique_key(app, run):
+    fail(app, "one", unique=True)
+    app.queue("emails").enqueue(b"y", id="two", unique=True)
+    out, err = run("retry", "emails", "one", "--payload", "y", "--json", expect=1)
+    assert json.loads(out)["retried"] is False
+    assert "was not retried: job 'two' has the unique key of the new arguments." in err
+    run("retry", "emails", "one", "--payload", "z")
+    with pytest.raises(NotUnique) as refused:
+        app.queue("emails").enqueue(b"z", unique=True)
+    assert refused.value.other == "one"
+    assert app.queue("emails").enqueue(b"x", unique=True).created
 
 
 @pytest.mark.usefixtures("sum_failed")

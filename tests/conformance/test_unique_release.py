@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tenure.core.engine import Feature
+from tenure.core.errors import NotUnique
 from tenure.core.job import State
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
-from tenure.core.shape import Conflict, Until
+from tenure.core.shape import Conflict, LaneFailure, Shape, UniqueRule, Until
 from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.UNIQUE_KEYS)
@@ -173,6 +174,87 @@ def test_a_retry_by_hand_before_its_first_start_is_refused_while_another_has_the
     assert not world.retry("a")
     assert world.drain() == ["b"]
     assert world.retry("a")
+    assert world.drain() == ["a"]
+
+
+def edit(world: World, key: str = "new") -> bool:
+    """Run the job `a` again, with other arguments that make this key."""
+    edited: bool = world.run(world.engine.retry("q", "a", b"new", Shape(unique=UniqueRule(key))))
+    return edited
+
+
+@pytest.mark.parametrize("until", Until)
+@pytest.mark.parametrize("where", [*RECORDS, "scheduled", "unroutable"])
+def test_an_edited_job_has_the_key_of_its_new_arguments_and_the_earlier_one_is_free(
+    world: World, where: State | str, until: Until
+) -> None:
+    delay_ms = 60_000 if where == "scheduled" else 0
+    world.put_only("a", until=until, window_ms=60_000, task="t", delay_ms=delay_ms)
+    if isinstance(where, State):
+        assert world.settle(world.take_one(), RECORDS[where])
+    elif where == "unroutable":
+        assert world.settle(world.take_one(), Unroutable())
+    # A start, or a cancellation before the end of the time, has freed the key: nothing follows.
+    has_key = (until, where) not in {(Until.STARTED, "unroutable"), (Until.WINDOW, State.CANCELLED)}
+    assert edit(world)
+    assert world.view("a").shape.unique == UniqueRule("new", until)
+    assert world.is_free()
+    assert world.is_free("new") is not has_key
+    assert world.drain() == ["a"]
+    assert world.is_free("new") is (until is not Until.WINDOW or not has_key)
+    world.pass_time(60_001)
+    assert world.is_free("new")
+
+
+@pytest.mark.parametrize("where", [*RECORDS, "scheduled", "unroutable"])
+def test_an_edit_is_refused_while_another_job_has_the_key_of_the_new_arguments(
+    world: World, where: State | str
+) -> None:
+    world.put_only("a", task="t", delay_ms=60_000 if where == "scheduled" else 0)
+    if where != "scheduled":
+        assert world.settle(world.take_one(), RECORDS[where] if isinstance(where, State) else Unroutable())
+    world.put_only("b", "new")
+    before = world.dump()
+    with pytest.raises(NotUnique) as refused:
+        edit(world)
+    assert refused.value.other == "b"
+    assert world.dump() == before
+    assert world.drain() == ["b"]
+    assert edit(world)
+    assert world.drain() == ["a"]
+
+
+def test_an_edit_that_makes_the_same_key_keeps_it(world: World) -> None:
+    world.put_only("a", delay_ms=60_000)
+    assert edit(world, "k")
+    assert not world.is_free()
+    assert world.drain() == ["a"]
+    assert world.is_free()
+
+
+def test_a_job_that_waits_for_the_end_of_an_edited_one_runs_as_its_key_is_free(world: World) -> None:
+    world.put_only("a", conflict=Conflict.RERUN)
+    lease = world.take_one()
+    world.put_only("b", conflict=Conflict.RERUN)
+    assert world.settle(lease, Retried(BOOM, 60_000))
+    assert edit(world)
+    assert sorted(world.take_ids()) == ["a", "b"]
+    assert not world.is_free()
+    assert not world.is_free("new")
+
+
+@pytest.mark.needs(Feature.LANE_POLICIES)
+@pytest.mark.parametrize("until", [Until.ENDED, Until.STARTED])
+def test_an_edited_job_that_blocks_its_lane_gets_its_new_key_too(world: World, until: Until) -> None:
+    world.configure(lane_failure=LaneFailure.BLOCK)
+    world.put_only("a", until=until, lane="L")
+    assert world.settle(world.take_one(), Failed(BOOM))
+    world.put_only("b", "new", lane="L")
+    with pytest.raises(NotUnique):
+        edit(world)
+    assert world.cancel("b")
+    assert edit(world)
+    assert (world.is_free(), world.is_free("new")) == (True, False)
     assert world.drain() == ["a"]
 
 

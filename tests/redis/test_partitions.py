@@ -142,6 +142,15 @@ def test_an_id_of_the_callers_own_exists_once(world: World) -> None:
     assert other(world).put("mine", own_id=True) == [False]
 
 
+def test_an_edit_that_would_change_a_unique_key_is_refused(world: World) -> None:
+    world.put_only("a", delay_ms=60_000)
+    before = world.dump()
+    with pytest.raises(UnsupportedFeature, match="Discard the job and enqueue it again"):
+        world.run(other(world).engine.retry("q", "a", b"new", Shape(unique=UniqueRule("new"))))
+    assert world.dump() == before
+    assert world.run(world.engine.retry("q", "a", b"new", Shape()))
+
+
 def test_a_unique_key_is_unique_in_the_whole_queue(world: World) -> None:
     job = [NewJob("q", f"u{n}", b"p", shape=Shape(unique=UniqueRule("key"))) for n in range(8)]
     assert [answer.created for one in job for answer in other(world).enqueue([one])] == [True] + [False] * 7

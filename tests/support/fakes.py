@@ -357,7 +357,7 @@ class FakeEngine:
     def queue(self, name: str) -> Steps[Any]:
         raise AssertionError("the name was to be refused")
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         raise AssertionError("the name was to be refused")
 
     def reschedule(self, queue: str, id: str, **change: Any) -> Steps[bool]:

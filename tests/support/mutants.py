@@ -364,12 +364,13 @@ _UNIQUE: Final = (
     Mutant("postpone-for-ever", "math.min(time + wait,", "math.max(time + wait,", ("enqueue_shaped",)),
     Mutant("existing-rejects", "(policy == 'e' or policy == 'a') and 'e' or 'j'", "'j'", ("enqueue_shaped",)),
     Mutant("retry-steals-key", "if owner and owner ~= id then", "if false then", ("retry",)),
+    Mutant("retry-without-key", "if lasts then uniques.own_key(unique, id, lasts) end", "", ("retry",)),
+    Mutant("edit-keeps-key", "if new_key then shape = uniques.with_key(shape, new_key) end", "", ("retry",)),
     Mutant(
-        "retry-without-key",
-        "if mode == 'e' or mode == 's' then uniques.own_key(unique, id, '0') end",
-        "",
-        ("retry",),
+        "edit-keeps-earlier-key", "if unique ~= before then uniques.free_key(earlier, id, true) end", "", ("retry",)
     ),
+    Mutant("edit-takes-key-again", "if has_ended and mode ~= 'w' then lasts", "if mode ~= 'w' then lasts", ("retry",)),
+    Mutant("edit-blocked-without-key", "unique ~= before or call(", "call(", ("retry",)),
 )
 
 # Wishes to cancel, progress, persistent jobs.

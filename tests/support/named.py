@@ -83,9 +83,9 @@ class Named:
         page: Page = yield from self.unnamed.page(*args, **options)
         return replace(page, jobs=tuple(map(_view, page.jobs)))
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         payload = None if payload is None else _marked(id, payload)
-        retried: bool = yield from self.unnamed.retry(queue, self._name(queue, id), payload, limited)
+        retried: bool = yield from self.unnamed.retry(queue, self._name(queue, id), payload, reshaped)
         if payload is not None:  # other bytes, another hash
             page: Page = yield from self.unnamed.page(queue, State.READY)
             self.names.update({(queue, _view(view).id): view.id for view in page.jobs})

@@ -20,14 +20,14 @@ class Engine(FakeEngine):
     """Has one job, and notes what it is asked to retry."""
 
     view: JobView | None = None
-    limited: Shape | None = None
+    reshaped: Shape | None = None
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         yield from ()
         return self.view
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
-        self.limited = limited
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
+        self.reshaped = reshaped
         return self._answer(lambda: True, queue, id, payload)
 
 
@@ -134,20 +134,57 @@ def test_limits_and_shares_that_are_named_by_arguments_follow_the_new_ones(app, 
     before = Shape(limits=(OWN, limits_of("a", concurrency=5), ALL), share="a", unique=UniqueRule("k"))
     engine.view = replace(of("report"), payload=b'[["a"],{}]', shape=before)
     app.control.retry("q", "one", payload=limited.call("b"))
-    assert engine.limited == Shape(limits=(OWN, limits_of("b", concurrency=5), ALL), share="b")
+    assert engine.reshaped == Shape(limits=(OWN, limits_of("b", concurrency=5), ALL), share="b")
 
 
 @pytest.mark.parametrize("payload", [b"no arguments", b"[[1],{}]"])
 def test_limits_stay_where_the_old_arguments_do_not_say_what_followed_from_them(app, engine, limited, payload):
     engine.view = replace(of("report"), payload=payload, shape=Shape(limits=(limits_of("a"),)))
     app.control.retry("q", "one", payload=limited.call("b"))
-    assert engine.limited is None
+    assert engine.reshaped is None
 
 
 def test_limits_stay_without_the_task(app, engine):
     engine.view = replace(of("elsewhere"), payload=b'[["a"],{}]', shape=Shape(limits=(limits_of("a"),)))
     app.control.retry("q", "one", payload='[["b"], {}]')
-    assert engine.limited is None
+    assert engine.reshaped is None
+
+
+def keyed_by(call: Any, **options: Any) -> JobView:
+    """The failed job of a call of `add`, unique by its arguments."""
+    job = call.template(call.using(unique=True, **options).call(1, b=2))
+    return replace(of("add"), payload=job.payload, shape=job.shape)
+
+
+def test_a_unique_key_that_is_made_from_arguments_follows_the_new_ones(app, engine, add):
+    engine.view = keyed_by(add)
+    other = add.template(add.using(unique=True).call(3)).shape.unique
+    app.control.retry("q", "one", payload='[[], {"b": 0, "a": 3}]')
+    assert engine.reshaped == Shape(unique=other)
+    assert other != engine.view.shape.unique
+
+
+def test_limits_that_do_not_follow_stay_with_a_new_unique_key(app, engine, add):
+    engine.view = keyed_by(add, limits=[Limit("own", concurrency=1)])
+    app.control.retry("q", "one", payload=add.call(3))
+    assert engine.reshaped.limits == (OWN,)
+    assert engine.reshaped.unique.key != engine.view.shape.unique.key
+
+
+def test_a_unique_key_stays_that_the_user_chose_or_that_the_new_arguments_make_again(app, engine, add):
+    engine.view = keyed_by(add)
+    app.control.retry("q", "one", payload='[[], {"b": 2, "a": 1}]')
+    assert engine.reshaped is None
+    engine.view = replace(of("add"), payload=b"[[1],{}]", shape=Shape(unique=UniqueRule("k:mine")))
+    app.control.retry("q", "one", payload=add.call(3))
+    assert engine.reshaped is None
+
+
+def test_without_its_task_a_unique_key_that_is_made_from_arguments_cannot_follow(app, engine, add):
+    engine.view = replace(keyed_by(add), task="elsewhere")
+    with pytest.raises(InvalidArgument, match="made from its arguments by task elsewhere, which this app does not"):
+        app.control.retry("q", "one", payload="[[3], {}]")
+    assert engine.asked == []
 
 
 def test_too_large(app, engine):

@@ -15,7 +15,7 @@ from tenure.cli.many import MANY_MAX, Change, Request, bulk, change
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import known_job, queue_of, reaching
 from tenure.core.engine import Feature
-from tenure.core.errors import InvalidArgument
+from tenure.core.errors import InvalidArgument, NotUnique
 from tenure.core.job import JobView, State
 
 EDIT_ROUNDS: Final = 10
@@ -101,19 +101,23 @@ def _retry_one(app: Tenure, queue: str, job_id: str, payload: str | None, edit: 
     document = {"queue": queue, "job": job_id, "retried": False, "payload_changed": False}
     before = known_job(app, queue, job_id, document if as_json else None)
     is_changed = edit or payload is not None
-    if edit:
-        _check_state(before)
-        done = _edit(app, before)
-    else:
-        data = None if payload is None else given(payload, app.settings.payload_limit)
-        done = app.control.retry(queue, job_id, payload=data)
+    key = "its unique key now" if Feature.UNIQUE in app.engine.features else "its id now, and waits or is held"
+    why = f"another job has {key}"
+    try:
+        if edit:
+            _check_state(before)
+            done = _edit(app, before)
+        else:
+            data = None if payload is None else given(payload, app.settings.payload_limit)
+            done = app.control.retry(queue, job_id, payload=data)
+    except NotUnique as error:
+        done, why = False, f"job {error.other!r} has the unique key of the new arguments"
     what = " with the new payload" if is_changed else ""
     text = f"Job {job_id!r} of queue {queue!r} waits for a worker{what}; it was {before.state.value}."
     answer(as_json, {**document, "retried": done, "payload_changed": done and is_changed}, text if done else None)
     if not done:
         _check_state(known_job(app, queue, job_id))
-        key = "its unique key now" if Feature.UNIQUE in app.engine.features else "its id now, and waits or is held"
-        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: another job has {key}.")
+        raise NotDone(f"Job {job_id!r} of queue {queue!r} was not retried: {why}.")
 
 
 def _edit(app: Tenure, view: JobView) -> bool:

@@ -10,6 +10,7 @@ from tenure.client.call import TaskCall, as_arguments
 from tenure.client.client import asynchronous, blocking
 from tenure.client.inspect import state_of
 from tenure.client.options import Options
+from tenure.client.unique import OF_ARGUMENTS, keyed
 from tenure.core import limits, names
 from tenure.core.codec import encode_raw
 from tenure.core.engine import Feature
@@ -17,7 +18,7 @@ from tenure.core.errors import InvalidArgument, PayloadTooLarge, TenureError, in
 from tenure.core.job import JobView, NewJob, State
 from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.rates import LimitRule
-from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
+from tenure.core.shape import DIGEST, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape, UniqueRule
 from tenure.core.steps import Steps
 from tenure.core.stores import key_of
 from tenure.core.task import TaskSpec
@@ -60,9 +61,10 @@ class Control:
         `payload`: the job's new payload; None keeps the old one. For the job of a task, pass a call of that task, or
         its JSON, `[[positional...], {named...}]`, which the task checks if this app has it. For a raw job, pass what
         `Queue.enqueue` takes. Limits and a share that are named by arguments follow the new ones if this app has the
-        task; the job keeps its unique key, its lane and its headers. Returns False if there is no such job, it is in
-        another state, or another job has its unique key. Raises `PayloadInvalid`, `PayloadTooLarge` and
-        `InvalidArgument`.
+        task, and so does a unique key that is made from arguments, which is refused without the task, and on a queue
+        with partitions; the job keeps its lane and its headers. Returns False if there is no such job, it is in another
+        state, or another job has its unique key. Raises `PayloadInvalid`, `PayloadTooLarge`, `InvalidArgument`,
+        `UnsupportedFeature`, and `NotUnique` if another job has the key of the new arguments.
         """
         queue, id = names.queue_name(queue), names.known_id(id)
         if payload is None:
@@ -75,7 +77,7 @@ class Control:
         data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
         if len(data) > self._client.settings.payload_limit:
             raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
-        return (yield from self._client.engine.retry(queue, id, data, self._limited(view, data)))
+        return (yield from self._client.engine.retry(queue, id, data, self._reshaped(view, data)))
 
     aretry = asynchronous(retry)
 
@@ -284,6 +286,32 @@ class Control:
         check = None if known is None else known.spec.decode
         (check or as_arguments)(data)
         return data
+
+    def _reshaped(self, view: JobView, payload: bytes) -> Shape | None:
+        """Return a shape with the limits, the share and the unique key of a job after its arguments changed.
+
+        No key: it keeps its own; None: it keeps all three. Raises `InvalidArgument`.
+        """
+        limited, unique = self._limited(view, payload), self._rekeyed(view, payload)
+        return limited if unique is None else replace(limited or view.shape, unique=unique)
+
+    def _rekeyed(self, view: JobView, payload: bytes) -> UniqueRule | None:
+        """Return a rule with the unique key of a job after its arguments changed; None: it keeps its key."""
+        rule, task = view.shape.unique, self._tasks.get(view.task or "")
+        if rule is None or not rule.key.startswith(DIGEST):
+            return None
+        unique: UniqueRule | None
+        if view.task is None:
+            unique = keyed(OF_ARGUMENTS, None, lambda: payload)
+        elif task is None:
+            raise InvalidArgument(
+                f"Job {view.id!r} has a unique key that is made from its arguments by task {view.task}, which this app "
+                "does not have. Use the app with the task (--app), or discard the job and enqueue it again."
+            )
+        else:
+            options = Options(queue=view.queue, unique=OF_ARGUMENTS)
+            unique = task.template(TaskCall(view.task, payload, options)).shape.unique
+        return None if unique is None or unique.key == rule.key else unique
 
     def _limited(self, view: JobView, payload: bytes) -> Shape | None:
         """Return a shape with the limits and the share of a job after its arguments changed; None: they stay."""

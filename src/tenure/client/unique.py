@@ -25,6 +25,7 @@ OnConflict: TypeAlias = Literal["reject", "existing", "replace", "rerun"]
 
 _BY_ARGUMENTS: Final = ""
 """The key of a rule by arguments, before the job's task and arguments are known. No real key is empty."""
+OF_ARGUMENTS: Final = UniqueRule(_BY_ARGUMENTS)
 _OWN: Final = "k:"
 _DIGEST_BYTES: Final = 16
 BY_ARGUMENTS: Final = "by arguments: "
@@ -106,7 +107,7 @@ def rule_of(value: object) -> UniqueRule | None:
         case None | False:
             return None
         case True:
-            return UniqueRule(_BY_ARGUMENTS)
+            return OF_ARGUMENTS
         case str():
             return UniqueRule(_OWN + names.unique_key(value))
         case Unique():

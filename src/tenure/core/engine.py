@@ -291,10 +291,11 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     # Acting on jobs from outside.
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         """Run a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
 
-        `limited`: with a new payload, a shape with the limits and the share that the job gets; None: it keeps its own.
+        `reshaped`: with a new payload, a shape with the limits, the share and the unique key that the job gets (no
+        key: it keeps its own); None: it keeps all three. Raises `NotUnique` if another job has that key.
         """
         ...
 

@@ -7,7 +7,7 @@
     │   └── UnsupportedFeature          the protocol in use does not have this feature
     ├── NotConfigured                   a setting, an extra or a URL is missing or wrong
     ├── DuplicateJob                    a job with this id exists; nothing was enqueued
-    │   └── NotUnique                   another job has the unique key; nothing was enqueued
+    │   └── NotUnique                   another job has the unique key; nothing was changed
     ├── DuplicateSchedule               the queue has a schedule of this name; nothing was changed
     ├── ScheduleNotFound (LookupError)  the queue has no schedule of this name
     ├── RedisError
@@ -110,10 +110,10 @@ class DuplicateJob(TenureError):
 
 
 class NotUnique(DuplicateJob):
-    """Another job has the unique key. Nothing was enqueued. `other` is that job's id."""
+    """Another job has the unique key. Nothing was changed. `other` is that job's id."""
 
     def __init__(self, queue: str, other: str) -> None:
-        super().__init__(f"Queue {queue!r} has job {other!r} with the same unique key; nothing was enqueued.")
+        super().__init__(f"Queue {queue!r} has job {other!r} with the same unique key; nothing was changed.")
         self.queue = queue
         self.other = other
 

@@ -142,7 +142,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
 
     # Acting.
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         return (yield from self._act("retry", queue, as_bytes(id), int(payload is not None), payload or b"")) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:

@@ -19,7 +19,7 @@ from tenure.engines.kit.encoding import as_bytes, cancelled
 class HworkerController(HworkerInspector):
     """Acting half of the engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         """With a payload, a job that was no pair becomes one."""
         data = b""
         if payload is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tenure.core import limits, names
-from tenure.core.errors import invalid
+from tenure.core.errors import NotUnique, invalid
 from tenure.core.job import State
 from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
@@ -38,13 +38,17 @@ class NativeController(NativeInspector):
         return (yield from steps)
 
     def _retry(
-        self, queue: str, id: str, payload: bytes | None, limited: Shape | None, map_version: int
+        self, queue: str, id: str, payload: bytes | None, reshaped: Shape | None, map_version: int
     ) -> Steps[bool]:
         """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
-        shape = limited or PLAIN
-        words = (int(limited is not None), limit_words(shape), encoded(shape.share or ""))
+        shape = reshaped or PLAIN
+        key = shape.unique.key if shape.unique is not None else ""
+        words = (int(reshaped is not None), limit_words(shape), encoded(shape.share or ""), encoded(key))
         args = (as_bytes(id), int(payload is not None), payload or b"", map_version, *words)
-        return (yield from self._act("retry", queue, *args)) == b"1"
+        reply = yield from self._act("retry", queue, *args)
+        if key and reply.startswith(b":"):
+            raise NotUnique(queue, as_text(reply[1:]))
+        return reply == b"1"
 
     def _reschedule(self, queue: str, id: str, due: str, priority: int | None, map_version: int) -> Steps[bool]:
         """As `reschedule`, in one place. `due`: as lua/reschedule.lua takes it."""

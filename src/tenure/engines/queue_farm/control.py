@@ -20,7 +20,7 @@ from tenure.engines.queue_farm.wire import NAME, naming_key
 class QueueFarmController(Scripted):
     """Acting half of the engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         data = b""
         if payload is not None:
             row = yield from self._ask("show", queue, as_bytes(id))

@@ -24,7 +24,7 @@ _WAITING: Final = (State.UNROUTABLE, State.SCHEDULED, State.READY)
 class RedisWorkQueueController(Scripted):
     """Acting half of the engine."""
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         data = b""
         if payload is not None:
             reply = yield from self._ask("show", queue, as_bytes(id))

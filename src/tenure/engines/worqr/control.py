@@ -26,7 +26,7 @@ class WorqrController(WorqrInspector):
 
     _config: str
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         row = yield from self._ask("show", queue, as_bytes(id))
         if not row:
             return False

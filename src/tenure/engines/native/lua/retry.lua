@@ -1,18 +1,20 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
--- ARGV session number id edited payload map limited limits share
--- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none. map: the version of the map of the queue's partitions that the caller knows.
--- Returns: 1, or 0 when there is no such job, it is ready, active or completed, or another job has its unique key now. Errors: LHPARTS
--- if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first.
+-- ARGV session number id edited payload map limited limits share unique
+-- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none. unique: the key of
+-- its new arguments; empty: it keeps its key. map: the version of the map of the queue's partitions that the caller knows.
+-- Returns: 1, or 0 when there is no such job, or it is ready, active or completed; or : and the id of another job that has its unique key
+-- now. Errors: LHPARTS if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types remember find reshape ends large noted homes
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local limited_now, limit_words, share = ARGV[7] == '1', ARGV[8] ~= '' and ARGV[8] or nil, ARGV[9] ~= '' and ARGV[9] or nil
+local new_key = ARGV[10] ~= '' and ARGV[10] or nil
 --@include transition
 local outdated_map = outdated(tonumber(ARGV[6]))
 if outdated_map then return outdated_map end
 local state, detail, record = find(id)
--- The record with the new payload, limits and share. A malformed one becomes that of a raw payload.
+-- The record with the new payload, limits, share and unique key. A malformed one becomes that of a raw payload.
 local function edit(record)
   if not edited or not record then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
@@ -20,17 +22,24 @@ local function edit(record)
   if words ~= '' then return digits(clock()) .. '000000 *\n' .. payload end
   local shape = shape_of(record)
   if limited_now then shape = reshape(shape, limit_words, share) end
+  if new_key then shape = uniques.with_key(shape, new_key) end
   return (string.match(line, '^(.-) [gklmnpu]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
--- Take the job's unique key, if no other job has it. A job that blocks a lane and had its key only until its start, or for a
--- time, runs without: the job that has the key may be behind it in the lane.
-local function take_key(shape)
+-- Take the job's unique key. A new one lasts as the earlier one did, which is free then. Returns the job that has the key, if it is
+-- another one. A job that blocks a lane and had its key only until its start, or for a time, runs without a key that is not
+-- new: the job that has it may be behind it in the lane.
+local function take_key(shape, earlier, has_ended)
   local mode, unique = uniques.key_of(shape)
-  local owner = mode and uniques.rival(unique, clock())
-  if owner and owner ~= id then return call('HEXISTS', key('busy'), id) == 1 end
-  if mode == 'e' or mode == 's' then uniques.own_key(unique, id, '0') end
-  return true
+  if not mode then return nil end
+  local _, before = uniques.key_of(earlier)
+  local owner, lasts = uniques.rival(unique, clock()), uniques.lasts(before, id)
+  if owner and owner ~= id then
+    return (unique ~= before or call('HEXISTS', key('busy'), id) == 0) and owner or nil
+  end
+  if unique ~= before then uniques.free_key(earlier, id, true) end
+  if has_ended and mode ~= 'w' then lasts = '0' end
+  if lasts then uniques.own_key(unique, id, lasts) end
 end
 
 -- It comes before those behind it in its lane if the lane waits for it, or was parked because of it.
@@ -58,7 +67,9 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   local error = misplaced(shape)
   if error then return error end
   shapes.check(shape)
-  if not record or not take_key(shape) then return remember(session, number, '0') end
+  if not record then return remember(session, number, '0') end
+  local owner = take_key(shape, shape_of(record), true)
+  if owner then return remember(session, number, ':' .. owner) end
   call('HSET', key('jobs'), id, new)
   note_size(#record + #payload)
   note_limits(shape)
@@ -74,6 +85,8 @@ elseif (state == 'scheduled' and detail ~= '') or state == 'unroutable' then
   local error = shapes.word(shape, 'l') and misplaced(shape)
   if error then return error end
   shapes.check(shape)
+  local owner = new_key and take_key(shape, shape_of(record), false)
+  if owner then return remember(session, number, ':' .. owner) end
   if edited then
     call('HSET', key('jobs'), id, new)
     note_size(#payload)

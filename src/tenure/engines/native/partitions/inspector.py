@@ -10,15 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tenure.core import limits, names
-from tenure.core.errors import (
-    NotDurable,
-    ReplyError,
-    Unreachable,
-    UnsupportedFeature,
-    WrongState,
-    invalid,
-    is_silent,
-)
+from tenure.core.errors import NotDurable, ReplyError, Unreachable, UnsupportedFeature, WrongState, invalid, is_silent
 from tenure.core.job import JobView, NewJob, Page, QueueView, Repartition, State
 from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
 from tenure.core.schedule import ScheduleSpec, Tick, Ticked
@@ -222,9 +214,14 @@ class PartitionedInspector(Controlled):
 
     # --------------------------------------------------------------------------------------------------------- acting
 
-    def retry(self, queue: str, id: str, payload: bytes | None = None, limited: Shape | None = None) -> Steps[bool]:
+    def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         def retry_by(map: PartitionMap) -> Steps[bool]:
-            ask = partial(self._retry_in, id=id, edit=(payload, limited), map=map)
+            if map.is_parted and reshaped is not None and reshaped.unique is not None:
+                raise UnsupportedFeature(
+                    f"Job {id!r} has a unique key that is made from its arguments, and its queue has partitions: the "
+                    "key of other arguments may belong to another one. Discard the job and enqueue it again."
+                )
+            ask = partial(self._retry_in, id=id, edit=(payload, reshaped), map=map)
             return self._first(queue, id, ask, False, refuses_old_maps=True)
 
         return (yield from self.changes.following(queue, retry_by))

@@ -12,8 +12,7 @@ function rows.of(kind, id, record, text, place, shape)
   if shape == '' then return row end
   row[6] = select(2, lanes.occupied_by(id)) or ''
   local _, unique = uniques.key_of(shape)
-  local lasts, owner = string.match(unique and call('HGET', key('unique'), unique) or '', '^(%d+) (.*)$')
-  row[7] = owner == id and lasts or ''
+  row[7] = unique and uniques.lasts(unique, id) or ''
   return row
 end
 

@@ -11,6 +11,17 @@ end
 local uniques = setmetatable({ function(my)
   function my.key_of(shape) return string.match(' ' .. shape, ' u=(%a):(%S+)') end
 
+  -- The shape of a job that has a key, with another one.
+  function my.with_key(shape, unique)
+    return string.sub(string.gsub(' ' .. shape, '( u=%a:)%S+', function(mode) return mode .. unique end), 2)
+  end
+
+  -- Until when a job has a key; nil: it has not.
+  function my.lasts(unique, id)
+    local lasts, owner = string.match(call('HGET', key('unique'), unique) or '', '^(%d+) (.*)$')
+    return owner == id and lasts or nil
+  end
+
   -- The job that has a key and keeps it: it has not ended, blocks its lane, or its time is not over.
   function my.rival(unique, time)
     local lasts, id = string.match(call('HGET', key('unique'), unique) or '', '^(%d+) (.*)$')
