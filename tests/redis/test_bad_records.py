@@ -134,6 +134,36 @@ def test_the_list_of_workers_is_shown_beside_a_queue_whose_map_is_none(world: Wo
     assert [one.id for one in other(world).run(world.engine.workers())] == ["w"]
 
 
+def test_data_in_place_of_the_maps_is_named_and_stops_only_processes_that_have_not_read_them(
+    world: World, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    key: Any = f"{world.engine.shared()}:partitions"
+    worker = declared(world)
+    assert len(worker.take(5, "w", QUEUES)) == 3
+    world.command("DEL", key)
+    world.command("SET", key, "x")
+    for made in CALLS.values():
+        with pytest.raises(WrongState, match=r"The key '{test}:partitions' at"):
+            made(other(world))
+    fresh = other(world)
+    leased = fresh.run(fresh.engine.lease("v", QUEUES, 5))
+    assert [one.queue for one in leased.refused if "The key '{test}:partitions' at" in one.reason] == list(QUEUES)
+    shown = call(["info"], tmp_path, {"TENURE_URL": world.server.url, "TENURE_NAMESPACE": NAMESPACE}).end(1)
+    assert "Queues 'bad', 'good', 'parted' cannot be shown. The key '{test}:partitions' at" in shown.err
+
+    known = worker.engine.maps._known
+    known.update({queue: one._replace(until=0.0) for queue, one in known.items()})  # time passes
+    for queue in QUEUES:
+        world.put_in("lane", f"next {queue}", queue=queue)
+    assert {lease.record.id for lease in worker.take(5, "w", QUEUES)} == {f"next {queue}" for queue in QUEUES}
+    assert caplog.text.count("redis_refused what=partitions error=\"The key '{test}:partitions' at") == 1
+
+    world.command("DEL", key)
+    assert other(world).put("x", queue="good") == [True]
+    other(world).put_in("lane", "last", queue="parted")
+    assert other(world).run(world.engine.partitions("parted")) == 4
+
+
 def test_a_map_that_is_corrected_is_followed(world: World) -> None:
     key: Any = f"{world.engine.shared()}:partitions"
     world.command("HSET", key, "bad", "many")

@@ -56,8 +56,8 @@ class PartitionMaps:
         """The maps in Redis, as they were last read."""
         self._noted: dict[str, PartitionMap] = {}
         """Others, which a partition has noted."""
-        self._differ: set[str] = set()
-        """Queues whose number in this code is not that in Redis, which has been logged."""
+        self._told: set[str] = set()
+        """What has been logged: queues with another number in this code than in Redis, and errors."""
 
     def known(self, queue: str) -> PartitionMap:
         """The map as it was last read."""
@@ -73,6 +73,9 @@ class PartitionMaps:
         except TenureError as error:
             if is_away(error) or not known.is_fallback:
                 raise
+            if not isinstance(error, Unreachable) and str(error) not in self._told:
+                self._told.add(str(error))
+                log_line(_log, "redis_refused", None, {"what": "partitions", "error": error})
             return known.map  # the node of the namespace is away, that of the queue may not be
 
     def are_whole(self, queues: Iterable[str]) -> bool:
@@ -122,8 +125,8 @@ class PartitionMaps:
             # A newer one: the process that installed it has died. An older one, or none: that partition is new, or has
             # lost its note.
             stored = yield from self.install(queue, max(noted, stored, key=lambda map: map.version))
-        if in_code not in (None, stored.number) and queue not in self._differ:
-            self._differ.add(queue)
+        if in_code not in (None, stored.number) and queue not in self._told:
+            self._told.add(queue)
             log_line(_log, "partitions_differ", None, {"queue": queue, "code": in_code, "redis": stored.number})
         self._known[queue] = KnownMap(stored, now + KNOWN_S, is_fallback=True)
         return stored
