@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenure import State, Tenure
+from tests.redis.proxy import Proxy
 from tests.support import processes
 from tests.support.waiting import until
 
@@ -72,6 +73,13 @@ def hold() -> int:
     except OSError:
         before = "Z"
     say("again", "alone" if before == "Z" else "beside " + before)
+    return 0
+
+@app.task
+async def block() -> int:
+    if not Path("blocked").exists():
+        Path("blocked").touch()
+        time.sleep(600)
     return 0
 
 @app.task
@@ -197,3 +205,22 @@ def test_one_that_holds_the_gil_is_dead_before_its_job_runs_again(tenure, app, r
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_one_whose_worker_is_cut_off_and_blocked_is_dead_before_its_job_runs_again(tenure, app, server, tmp_path):
+    @app.task(name="jobs.hold")
+    def hold() -> int: ...
+
+    @app.task(name="jobs.block")
+    def block() -> int: ...
+
+    with Proxy(server.socket_path) as proxy:
+        job = hold.using(lane="L").enqueue()
+        tenure("worker", "jobs:app", "-c", "2", url=proxy.url)
+        until(lambda: (tmp_path / "held").exists() and (tmp_path / "held").read_text() != "")
+        block.enqueue()
+        until((tmp_path / "blocked").exists)
+        tenure("worker", "jobs:app", "-c", "2", "--queue", "default", url=server.url).wait_for("worker_started")
+        proxy.hole(new=True)
+        assert job.result(timeout=120) is not None
+        assert said(tmp_path)["again"] == ["alone"]

@@ -16,7 +16,7 @@ from tenure.core.job import Lease, LeaseRef
 from tenure.core.outcome import TimedOut
 from tenure.core.task import TaskSpec
 from tenure.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
-from tenure.runtime.ports import Env, WorkerLimits
+from tenure.runtime.ports import Env, Exclusive, WorkerLimits
 from tests.support.fakes import FakeEngine, Settled
 
 
@@ -99,6 +99,7 @@ class FakeKeeper:
         self.shown: list[dict[LeaseRef, float]] = []
         self.kept: list[frozenset[str]] = []
         self.guarded: list[list[int]] = []
+        self.exclusive: list[list[Exclusive]] = []
         self.replaced = 0
         self.starts = 0
         self.stopped = False
@@ -161,8 +162,9 @@ class FakeKeeper:
     def keep(self, queues: frozenset[str]) -> None:
         self.kept.append(queues)
 
-    def guard(self, pids: Sequence[int]) -> None:
+    def guard(self, pids: Sequence[int], exclusive: Sequence[Exclusive] = ()) -> None:
         self.guarded.append(list(pids))
+        self.exclusive.append(list(exclusive))
 
     def replace(self) -> None:
         self.replaced += 1

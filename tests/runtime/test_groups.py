@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from tenure.core.shape import Shape
 from tenure.engines.native import NativeEngine
 from tenure.processes.link import KeeperLink
 from tenure.processes.messages import Holdings, Orders
 from tenure.processes.system import group_of
 from tenure.protocols.registry import engine_spec_of
+from tenure.runtime.ports import Exclusive
 from tests.runtime.fakes import Rig
 from tests.runtime.test_processes import Said, first, gone, launch_of, rig
 
@@ -53,6 +55,18 @@ async def test_it_is_told_before_it_has_a_job_and_when_it_has_ended(said):
     assert here.keeper.guarded[-1] == []
 
 
+async def test_it_is_told_which_job_must_not_run_beside_another_while_it_runs(said):
+    async with rig(launch_of(said), concurrency=1) as here:
+        here.engine.add("a", task="pid", shape=Shape(lane="a"))
+        await first(here, "a")
+        here.engine.add("b", task="hang")
+        (pid,) = await said.wait("hang")
+    (told,) = [one for one in here.keeper.exclusive if one]
+    assert [(one.pid, one.queue) for one in told] == [(pid, "q")]
+    assert here.keeper.exclusive[-1] == []
+    assert all(pid in pids for pids in here.keeper.guarded[:-1])
+
+
 PROGRAM = """
 import socket
 messages = socket.socket(fileno=0)
@@ -74,12 +88,15 @@ async def test_each_keeper_that_is_started_is_told_anew(sleeper):
 
     group = group_of(sleeper.pid)
     assert group is not None
-    keeper.guard([sleeper.pid])
+    exclusive = (Exclusive(sleeper.pid, "q", 1.5),)
+    keeper.guard([sleeper.pid], exclusive)
     for _ in range(2):
         await keeper.start("w", ["q"])
-        assert await hears(1) == [Holdings(groups=(group,))]
+        assert await hears(1) == [Holdings(groups=(group,), exclusive=exclusive)]
+    keeper.keep(frozenset("q"))
     await keeper.start("w", ["q"])
     keeper.guard([])
     keeper.guard([2**22 + 1])  # no such process
-    assert await hears(3) == [Holdings(groups=(group,)), Holdings(groups=()), Holdings(groups=())]
+    kept = Holdings(kept=frozenset("q"), groups=(group,), exclusive=exclusive)
+    assert await hears(3) == [kept, Holdings(groups=()), Holdings(groups=())]
     await keeper.stop()

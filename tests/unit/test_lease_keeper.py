@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -17,6 +17,7 @@ from tenure.processes import keeper as module
 from tenure.processes.keeper import LEFT_MS, LeaseKeeper
 from tenure.processes.messages import Goodbye, Holdings, Orders, Report
 from tenure.processes.system import ProcessGroup
+from tenure.runtime.ports import Exclusive
 
 
 class Engine(NativeEngine):
@@ -46,6 +47,7 @@ class Kept:
             cast("Any", self),
             self.reports.append,
             clock=lambda: self.now,
+            lease_clock=lambda: self.now,
             stopped=lambda pid: self.is_stopped,
         )
 
@@ -176,6 +178,57 @@ async def test_long_reasons_are_cut():
         beat = kept.reports[-1].beat
         assert beat is not None
         assert len(beat.cancelled[0].reason) <= module.REASON_MAX
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes that the keeper has killed."""
+    pids: list[int] = []
+
+    def kill(groups: Iterable[ProcessGroup]) -> list[ProcessGroup]:
+        found = list(groups)
+        pids.extend(group.pid for group in found)
+        return found
+
+    monkeypatch.setattr(module, "kill", kill)
+    return pids
+
+
+GROUPS = (ProcessGroup(12, 34), ProcessGroup(13, 34), ProcessGroup(14, 34))
+
+
+async def away(call: Any) -> Any:
+    raise Unreachable("gone")
+
+
+@pytest.mark.parametrize("why", ["Redis is away", "the worker is stopped"])
+async def test_a_process_does_not_outlive_the_lease_of_a_job_that_must_not_run_beside_another(killed, caplog, why):
+    async with Kept("q", "r") as kept:
+        exclusive = (Exclusive(12, "q", 1.0), Exclusive(14, "q", 101.0))
+        kept.keeper.take(Holdings(groups=GROUPS, exclusive=exclusive))
+        for _ in range(10):
+            await kept.after(0.05)
+        assert killed == [], "heartbeats succeed"
+        if why == "Redis is away":
+            kept.reply = away
+        else:
+            kept.is_stopped = True
+        await kept.after(0.06)
+        assert killed == [], "the worker has some time to do it"
+        await kept.after(0.3)
+        await kept.after(0.3)
+        assert killed == [12], "once, and neither another job nor a later claim"
+        assert caplog.text.count("lease_lost queue=q noticed_by=keeper certain=False pid=12") == 1
+
+
+async def test_a_new_keeper_knows_of_no_earlier_heartbeat(killed):
+    kept = Kept()
+    kept.reply = away
+    kept.keeper.take(Holdings(groups=GROUPS, exclusive=(Exclusive(12, "q", 1.0),)))
+    async with kept:
+        assert killed == []
+        await kept.after(1)
+        assert killed == [12]
 
 
 # -------------------------------------------------------------------------------------------------------------- the end

@@ -70,7 +70,8 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "The worker lost the lease of the job; its outcome does not count, and another worker runs it.",
         "`noticed_by`: the call that showed it. `certain=False`: a reply was lost and the repeated call was refused: "
         "the first call may have counted; or, with `noticed_by=heartbeat`, no heartbeat succeeded for the length of a "
-        "lease and a job that must run alone (of a lane, a limit or a unique key, or persistent) is stopped",
+        "lease and a job that must run alone (of a lane, a limit or a unique key, or persistent) is stopped; with "
+        "`noticed_by=keeper` its process `pid` was killed for that, since the worker was stopped or blocked",
     ),
     "jobs_released": LogEvent(
         WARNING,

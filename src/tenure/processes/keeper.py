@@ -23,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from tenure.core import limits
 from tenure.core.clock import lease_clock
 from tenure.core.engine import CancelAsked, FullEngine, HeartbeatReply
@@ -32,7 +34,7 @@ from tenure.core.text import cut
 from tenure.processes.credentials import WorkerCredentials
 from tenure.processes.messages import Credentials, Goodbye, Holdings, MessageSocket, Orders, Report
 from tenure.processes.overdue import Overdue, lease_of, refusal
-from tenure.processes.system import end, is_stopped, until_ended
+from tenure.processes.system import end, is_stopped, kill, until_ended
 from tenure.protocols.registry import engine_of
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.drivers import asyncio_driver
@@ -52,8 +54,10 @@ TRY_MS: Final = 1_000
 """How long one attempt waits for its reply."""
 TROUBLE_MS: Final = 5_000
 """How long Redis must be silent before the worker is told. The worker's own connection notices sooner."""
-ALIVE_MS: Final = 400
+ALIVE_MS: Final = 200
 """While a heartbeat waits for Redis, the worker gets a report this often: its keeper is alive."""
+KILL_SHARE: Final = 0.25
+"""After this share of the grace after a lease, the keeper kills the process of a job that the worker has not ended."""
 REASON_MAX: Final = 300
 """Bytes of the reason for a cancellation in a report."""
 
@@ -99,6 +103,7 @@ class LeaseKeeper:
         send: Callable[[Report], None],
         *,
         clock: Callable[[], float] = time.monotonic,
+        lease_clock: Callable[[], float] = lease_clock,
         stopped: Callable[[int], bool] = is_stopped,
     ) -> None:
         self._orders = orders
@@ -106,8 +111,11 @@ class LeaseKeeper:
         self._driver = driver
         self._send = send
         self._clock = clock
+        self._lease_clock = lease_clock
         self._stopped = stopped
         self._beat_s = engine.timing.beat_ms / limits.SECOND
+        self._kill_s = (engine.timing.lease_ms + KILL_SHARE * engine.timing.grace_ms) / limits.SECOND
+        self._began_at = lease_clock()
         self._overdue = Overdue(engine, orders.worker, orders.timeouts)
         self._holdings = Holdings(groups=())
         self._queues = {name: _Queue() for name in orders.queues}
@@ -138,7 +146,8 @@ class LeaseKeeper:
                 if name not in message.kept:
                     queue.held_since = None
                 elif queue.held_since is None:
-                    queue.held_since, queue.good_at = now, lease_clock()  # every claim there is newer than this message
+                    # Every claim there is newer than this message.
+                    queue.held_since, queue.good_at = now, self._lease_clock()
 
     def socket_closed(self) -> None:
         """The worker has closed its end of the socket."""
@@ -161,6 +170,7 @@ class LeaseKeeper:
             elif self._clock() < self._next_at:
                 await self._pause(self._next_at - self._clock())
             elif self._stopped(self._orders.pid):
+                self._kill_expired()
                 await self._pause(self._beat_s / 2)
             else:
                 self._resting = False
@@ -189,9 +199,11 @@ class LeaseKeeper:
         try:
             while not (await asyncio.wait({beating}, timeout=ALIVE_MS / limits.SECOND))[0]:
                 self._report(None)
+                self._kill_expired()
         finally:
             beating.cancel()
         beat = beating.result()
+        self._kill_expired()
         self._report(beat)
         now = self._clock()
         self._next_at = now + min(self._beat_s, RETRY_MS / limits.SECOND)
@@ -199,6 +211,25 @@ class LeaseKeeper:
             # A dead worker's jobs come back when they are due, not with the next beat.
             due_s = min(queue.due_at for queue in self._queues.values()) - now
             self._next_at = now + min(self._beat_s, max(due_s, self._beat_s / 5))
+
+    def _kill_expired(self) -> None:
+        """Kill the processes of jobs that must not run beside another, after their leases have expired.
+
+        The worker does this earlier, unless it is stopped or a handler blocks its event loop.
+        """
+        before, holdings = self._lease_clock() - self._kill_s, self._holdings
+        expired = {
+            one.pid: one
+            for one in holdings.exclusive
+            if max(one.asked_at, self._began_at, self._queues[one.queue].good_at) <= before
+        }
+        if expired:
+            left = tuple(one for one in holdings.exclusive if one.pid not in expired)
+            self._holdings = structs.replace(holdings, exclusive=left)
+            for group in kill(group for group in holdings.groups or () if group.pid in expired):
+                log_event(
+                    "lease_lost", queue=expired[group.pid].queue, noticed_by="keeper", certain=False, pid=group.pid
+                )
 
     def _report(self, beat: HeartbeatReply | None) -> None:
         if beat is not None:
@@ -215,7 +246,7 @@ class LeaseKeeper:
         cancelled: list[CancelAsked] = []
         done = not due
         for name, queue in due.items():
-            sent_at = lease_clock()
+            sent_at = self._lease_clock()
             try:
                 beat, queue.trouble = await self._driver.run(self._overdue.beat(name, now))
             except RedisError as error:

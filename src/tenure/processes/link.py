@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from tenure.bootstrap import command_of
 from tenure.core import limits
 from tenure.core.engine import HeartbeatReply
@@ -39,7 +41,7 @@ from tenure.processes.system import ProcessGroup, group_of
 from tenure.protocols.spec import EngineSpec
 from tenure.redis.credentials import NoCredentials, asyncio_login
 from tenure.runtime.log import log_event
-from tenure.runtime.ports import KeeperGone, ParentGone
+from tenure.runtime.ports import Exclusive, KeeperGone, ParentGone
 
 GUARDED_MOST: Final = 2 * limits.MAX_CONCURRENCY
 """Job processes that a keeper knows: one for each slot, and those that are about to end."""
@@ -191,15 +193,16 @@ class KeeperLink:
 
     def keep(self, queues: frozenset[str]) -> None:
         if queues != self._holdings.kept:
-            self._holdings = Holdings(kept=queues, groups=self._holdings.groups)
+            self._holdings = replace(self._holdings, kept=queues)
             self._send(Holdings(kept=queues))
 
-    def guard(self, pids: Sequence[int]) -> None:
+    def guard(self, pids: Sequence[int], exclusive: Sequence[Exclusive] = ()) -> None:
         known = {group.pid: group for group in self._holdings.groups or ()}
         found = [known.get(pid) or group_of(pid) for pid in pids[:GUARDED_MOST]]
         groups: tuple[ProcessGroup, ...] = tuple(group for group in found if group is not None)
-        self._holdings = Holdings(kept=self._holdings.kept, groups=groups)
-        self._send(Holdings(groups=groups))
+        message = Holdings(groups=groups, exclusive=tuple(exclusive))
+        self._holdings = replace(message, kept=self._holdings.kept)
+        self._send(message)
 
     def tell(self, status: Status) -> None:
         """Send the status of this worker to its parent, if it has one."""

@@ -26,6 +26,7 @@ from tenure.core.outcome import Cancelled, Failed, Retried
 from tenure.processes.overdue import Timeouts
 from tenure.processes.system import ProcessGroup
 from tenure.protocols.spec import EngineSpec
+from tenure.runtime.ports import Exclusive
 
 LINE_MAX: Final = 32 * 1024 * 1024
 """Bytes of one message: every lease that a worker may hold on many queues, with the longest names."""
@@ -77,11 +78,13 @@ class Holdings(Struct, frozen=True, tag=True):
     `leases`: the leases to ask about, and when each is to be given up, by the monotonic clock that all processes of a
     machine share. `kept`: the queues on which the worker may hold a job. When it is empty, no heartbeats are sent; the
     worker announces a queue before it claims there. `groups`: the process groups of the worker's job processes.
+    `exclusive`: which of them do not outlive the lease of their job.
     """
 
     leases: tuple[tuple[LeaseRef, float], ...] | None = None
     kept: frozenset[str] | None = None
     groups: tuple[ProcessGroup, ...] | None = None
+    exclusive: tuple[Exclusive, ...] = ()
 
 
 class Status(Struct, frozen=True, tag=True):

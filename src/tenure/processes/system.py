@@ -91,14 +91,18 @@ def group_of(pid: int) -> ProcessGroup | None:
     return None if about is None else ProcessGroup(pid, about.began)
 
 
+def kill(groups: Iterable[ProcessGroup]) -> list[ProcessGroup]:
+    """Kill these groups. Return those that were there."""
+    found = [group for group in groups if group.is_there]
+    for group in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group.pid, signal.SIGKILL)
+    return found
+
+
 async def end(groups: Iterable[ProcessGroup], seconds: float) -> None:
     """Kill these groups and wait until their leaders have ended, for `seconds` at most."""
-    left = []
-    for group in groups:
-        if group.is_there:
-            left.append(group)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group.pid, signal.SIGKILL)
+    left = kill(groups)
     until = time.monotonic() + seconds
     while (left := [group for group in left if group.is_running]) and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(GROUP_POLL_MS / limits.SECOND)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from tenure.core import limits
 from tenure.core.clock import lease_clock
@@ -39,6 +39,15 @@ class Driver(Protocol):
     def watch(self, watcher: Watcher) -> None:
         """Call the watcher, on the event loop, as soon as Redis does not answer, and when it answers again."""
         ...
+
+
+class Exclusive(NamedTuple):
+    """A job process with a job that must not run beside another. `asked_at`: when the claim of the job was sent, by
+    `Env.lease_clock`."""
+
+    pid: int
+    queue: str
+    asked_at: float
 
 
 class KeeperGone(Exception):
@@ -87,9 +96,9 @@ class Keeper(Protocol):
         """
         ...
 
-    def guard(self, pids: Sequence[int]) -> None:
+    def guard(self, pids: Sequence[int], exclusive: Sequence[Exclusive] = ()) -> None:
         """Send the job processes, those that may have a job first. When this process dies, the keeper kills them, each
-        with its group, before it releases jobs."""
+        with its group, before it releases jobs. `exclusive`: those that it kills when the lease has expired, too."""
         ...
 
     def replace(self) -> None:

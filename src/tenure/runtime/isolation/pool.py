@@ -13,6 +13,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, RedisError, Unreachable
@@ -35,6 +36,9 @@ from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Ended, Held, Phase, Stop
 from tenure.runtime.jobs.job import JobServices
 from tenure.runtime.log import log_event
+from tenure.runtime.ports import Exclusive
+
+Guard: TypeAlias = Callable[[Sequence[int], Sequence[Exclusive]], None]
 
 
 class ProcessPool:
@@ -64,7 +68,8 @@ class ProcessPool:
         self._services = services
         self._may_start = may_start
         self._finished = finished
-        self._guard: Callable[[Sequence[int]], None] = lambda pids: None
+        self._guard: Guard = lambda pids, exclusive: None
+        self._exclusive: dict[JobProcess, Exclusive] = {}
         self._waiting: deque[Held] = deque()
         self._starting: set[JobProcess] = set()
         self._working: set[JobProcess] = set()
@@ -79,8 +84,8 @@ class ProcessPool:
         self.trouble: str | None = None
         """Why jobs are refused: no process can be started. The pool tries again from time to time."""
 
-    def guarded_by(self, guard: Callable[[Sequence[int]], None]) -> None:
-        """Call this with the pids whenever they change, and before a new process gets a job. See `Keeper.guard`."""
+    def guarded_by(self, guard: Guard) -> None:
+        """Call this whenever the processes change, and before a process gets a job. See `Keeper.guard`."""
         self._guard = guard
 
     def start(self, run: Held) -> None:
@@ -148,6 +153,9 @@ class ProcessPool:
 
     def _begin(self, process: JobProcess, run: Held) -> None:
         self._working.add(process)
+        if run.must_be_alone:
+            self._exclusive[process] = Exclusive(process.pid, run.lease.record.queue, run.asked_at)
+            self._pids_changed()
         run.begin_in_process(self._services.clock())
         process.begin(run, run.timeout_s)
 
@@ -203,7 +211,8 @@ class ProcessPool:
             self._end_soon(self._waiting.popleft(), Unroutable())
 
     def _pids_changed(self) -> None:
-        self._guard([process.pid for process in (*self._all(), *self._exiting)])
+        pids = [process.pid for process in (*self._all(), *self._exiting)]
+        self._guard(pids, list(self._exclusive.values()))
 
     # ---------------------------------------------------------------------------------------- from processes to jobs
 
@@ -216,6 +225,8 @@ class ProcessPool:
                 self._working.discard(process)
                 process.take_job()
                 self._idle.append(process)
+                if self._exclusive.pop(process, None) is not None:
+                    self._pids_changed()
                 if process.jobs >= self._limits.jobs or self._closed:
                     self._dismiss(process)
                 self._end(run, outcome)
@@ -262,6 +273,7 @@ class ProcessPool:
         with contextlib.suppress(ValueError):
             self._idle.remove(process)
         self._has_exited.set()
+        self._exclusive.pop(process, None)
         self._pids_changed()
         if (run := process.take_job()) is not None:
             level, record = logging.INFO if run.stop is not None else logging.WARNING, run.lease.record
@@ -299,6 +311,8 @@ class ProcessPool:
             case Stop.SHUTDOWN | Stop.LOST:
                 # The worker releases the others together when it stops, so that they keep their order.
                 return Released() if run.persistent else None
+            case _ if run.must_be_alone and not self._may_start(run):
+                return Released()  # the keeper has killed it, as the lease has expired
             case _:
                 return Crashed()
 
