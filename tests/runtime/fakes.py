@@ -13,7 +13,7 @@ from tenure.core.backoff import Backoff
 from tenure.core.clock import lease_clock
 from tenure.core.engine import CancelAsked, HeartbeatReply
 from tenure.core.job import Lease, LeaseRef
-from tenure.core.outcome import TimedOut
+from tenure.core.outcome import Outcome, Released, TimedOut
 from tenure.core.task import TaskSpec
 from tenure.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
 from tenure.runtime.ports import Env, Exclusive, WorkerLimits
@@ -258,6 +258,20 @@ class Rig:
     async def ended(self) -> Any:
         assert self.done is not None
         return await asyncio.shield(self.done)
+
+    async def ends(self, *ids: str) -> list[Outcome]:
+        """Wait until the first attempt of each job has ended, and return how.
+
+        A release is no end: on a machine that stands still the worker may release a job before its handler begins.
+        """
+
+        def ends() -> list[Outcome]:
+            ended = [one for one in reversed(self.engine.settled) if one.outcome != Released()]
+            first = {one.lease.record.id: one.outcome for one in ended}
+            return [first[id] for id in ids if id in first]
+
+        await self.engine.until(lambda: len(ends()) == len(ids))
+        return ends()
 
     async def settled(self, count: int) -> list[Settled]:
         await self.engine.until(lambda: len(self.engine.settled) >= count)

@@ -19,7 +19,7 @@ from tenure.processes.system import group_of
 from tenure.protocols.registry import engine_spec_of
 from tenure.runtime.ports import Exclusive
 from tests.runtime.fakes import Rig
-from tests.runtime.test_processes import Said, first, gone, launch_of, rig
+from tests.runtime.test_processes import Said, gone, launch_of, rig
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="it needs /proc")
 
@@ -48,7 +48,7 @@ async def test_it_is_told_before_it_has_a_job_and_when_it_has_ended(said):
         (pid,) = await said.wait("hang")
         assert here.keeper.guarded == [[pid]]
         here.engine.add("b", task="exit_hard")
-        await first(here, "b")
+        await here.ends("b")
         assert here.keeper.guarded[1][0] != here.keeper.guarded[1][1]
         assert here.keeper.guarded[2] == [pid]
     await gone(pid)
