@@ -382,7 +382,7 @@ def test_why_a_job_waits_is_said(world: World) -> None:
     world.finish(*world.take())
     suspect(world, "c", crashes=ALONE)
     waits = f"runs alone: it was running when {ALONE} workers died"
-    assert world.view("c").waits == f"{waits}; it waits for a worker without other jobs, one at a time on a machine"
+    assert world.view("c").waits == f"{waits}; it waits for a worker without other jobs"
     world.lease(1, "w", alone=Alone.SOON)
     (listed,) = world.run(world.engine.page("q", State.READY)).jobs
     busy = "takes no other jobs while it runs one alone that was running when workers died"

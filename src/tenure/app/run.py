@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import math
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final, Protocol
 
 from tenure.app.attempts import AppCode
@@ -45,8 +42,6 @@ from tenure.redis.url import is_cluster
 from tenure.runtime.assembly import UserCode, WorkerSettings
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.log import Once, log_event
-from tenure.runtime.machine import Machine, private_directory
-from tenure.runtime.ports import Env
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
@@ -162,13 +157,12 @@ async def run_worker(
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
     keeper = _keeper_of(app, parent, workers)
-    machine = _machine_of(app)
     try:
         settings = _settings_of(app, options)
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
-        worker = Worker(app.engine, driver, code, settings, keeper=keeper, env=Env(machine=machine))
+        worker = Worker(app.engine, driver, code, settings, keeper=keeper)
         workers.append(worker)
         created(worker)
         reporting = asyncio.create_task(_report(worker, keeper))
@@ -186,8 +180,6 @@ async def run_worker(
             reporting.cancel()
         return finished
     finally:
-        if machine is not None:
-            machine.close()
         await driver.close()
         if options.closes_app:
             await app.aclose()
@@ -285,23 +277,6 @@ def _status_of(worker: Worker, was_ready: bool) -> Status:
     elif worker.stopping:
         state = WorkerState.STOPPING
     return Status(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
-
-
-def _machine_of(app: RunnableApp) -> Machine | None:
-    """Return the locks that workers of one namespace on one Redis share on a machine. None: there is no directory for
-    temporary files, or another user could hold the locks."""
-    name = f"{app.settings.url.rpartition('@')[2]} {app.settings.namespace}"
-    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    try:
-        directory = Path(tempfile.gettempdir(), f"tenure-{os.getuid()}")
-        if private_directory(directory):
-            return Machine(directory / digest)
-    except OSError:
-        return None
-    found = f"other users can use the directory {directory}; suspects of a crash do not run alone on this machine"
-    remedy = "Remove the directory, or give it to this user with the mode 0700."
-    log_event("check_failed", about="locks", found=found, remedy=remedy)
-    return None
 
 
 def queues_of(app: RunnableApp) -> Sequence[str]:

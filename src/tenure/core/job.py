@@ -349,10 +349,10 @@ class QueueView:
 class WorkerView:
     """A worker as it last described itself, and how many jobs it holds, without those on a lost node of a cluster.
 
-    `alone`: it claims no jobs for now, because a worker of its machine (perhaps itself) runs a job alone, or prepares
-    to. `times`: how long the jobs of each queue took; `app.inspect.latency` adds them up. `limits`: those that its code
-    names, up to 100. `tasks`: those that it runs; None: they are not known, or too many. `awaiting`: how many of its
-    jobs wait for the result of another job, in its own process.
+    `alone`: it claims no jobs for now, because it runs a job alone, or prepares to. `times`: how long the
+    jobs of each queue took; `app.inspect.latency` adds them up. `limits`: those that its code names, up to 100.
+    `tasks`: those that it runs; None: they are not known, or too many. `awaiting`: how many of its jobs wait for the
+    result of another job, in its own process.
     """
 
     id: str

@@ -108,14 +108,11 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "how long, from one second on. `ended=False`: it still does, after 10, 20, 40, ... seconds. At most once a "
         "minute for each place in the code",
     ),
-    "machine_reserved": LogEvent(
+    "claims_paused": LogEvent(
         INFO,
-        "A suspect of a crash is to run alone; this worker claims nothing until then.",
-        "`queue`: the suspect is of this queue and runs in this worker; else it runs in another worker process of this "
-        "machine. See [crash recovery](../explanation/crash-recovery.md#which-job-is-to-blame)",
-    ),
-    "machine_released": LogEvent(
-        INFO, "The suspect in another worker process of this machine has ended; this worker claims jobs again."
+        "A suspect of a crash is to run alone in this worker; it claims nothing until its other jobs have ended or run "
+        "for 15 s.",
+        "`queue`: the suspect's. See [crash recovery](../explanation/crash-recovery.md#which-job-is-to-blame)",
     ),
     "entry_dropped": LogEvent(
         WARNING,

@@ -163,7 +163,7 @@ class Claimer:
             waits = lead if number == 0 else None
             if got and (self._suspects.reserved is not None or self._suspects.alone_ms()):
                 break
-            if number and lead is not None and (self._intake.is_disturbed or not self._suspects.may_claim()):
+            if number and lead is not None and self._intake.is_disturbed:
                 break
             room = self._room(part, self._env.clock())
             if room and self._intake.is_open:
@@ -206,11 +206,6 @@ class Claimer:
         if lead is not None:
             # A lease began with the wait at the earliest, and others take its jobs a grace period after its end.
             asked_at = min(self._env.lease_clock(), asked_at + self._grace_s)
-        if lead is not None and leased.leases and not self._suspects.may_claim():
-            # While this worker waited, another process of the machine began to run a job alone.
-            self._suspects.claimed(Leased())
-            self._release(leased.leases)
-            return Leased(leased.leases), woken
         if lead is not None and leased.leases:
             self._intake.keep_all()  # before any of them starts: its thread may hold the GIL at once
         self._accept(leased.leases, asked_at)
@@ -231,12 +226,6 @@ class Claimer:
             await asyncio.wait({waiting})
             return Leased(), None
         return done
-
-    def _release(self, leases: tuple[Lease, ...]) -> None:
-        """Release leases that do not start here."""
-        now = self._env.clock()
-        added = (self._inflight.add(lease, UNROUTABLE, now, to_run=False) for lease in leases)
-        self._settler.release([held for held in added if held is not None])
 
     def _accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
         """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when

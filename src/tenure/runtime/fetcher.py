@@ -98,8 +98,6 @@ class Fetcher:
         elif self._settler.is_releasing:
             self._inflight.changed.clear()
             await self._intake.rest(self._inflight.changed.wait())
-        elif self._lead is None and not self._suspects.may_claim():  # a claim that waits asks after its wait
-            await self._stand_by(RESERVED_LOOK_MS)
         else:
             return await self._claim()
         return True
@@ -162,7 +160,6 @@ class Fetcher:
         """Claim nothing until a held job has ended, or for a time."""
         self._inflight.changed.clear()
         self._keep_leases()
-        self._suspects.settle()
         await self._intake.rest(self._inflight.changed.wait(), timeout_ms)
 
     def watch(self, now: float, late: bool) -> None:
@@ -170,8 +167,6 @@ class Fetcher:
 
         `late`: the event loop was blocked, so a long wait proves nothing.
         """
-        if self._intake.claiming_since is None:
-            self._suspects.settle()
         if self._waits_for is not None and self._waits_for != self._claimer.startable():
             self._intake.disturb()  # a batch took the last slot, or a slot came free for other queues
         saturated = self._inflight.measure(now, late)
@@ -185,7 +180,6 @@ class Fetcher:
 
     async def _idle(self, next_ms: int | None) -> None:
         """Wait until a claim may bring jobs."""
-        self._suspects.settle()
         if self._burst and not self._inflight.empty:
             # A job here may still be retried or released: look again when one has ended.
             self._inflight.changed.clear()

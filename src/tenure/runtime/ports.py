@@ -16,7 +16,6 @@ from tenure.core.engine import HeartbeatReply
 from tenure.core.job import LeaseRef
 from tenure.core.outcome import TimedOut
 from tenure.core.steps import Steps, Watcher
-from tenure.runtime.machine import Machine
 
 T = TypeVar("T")
 
@@ -160,14 +159,10 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """Time, randomness and neighbours, replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`.
-
-    `machine`: the other worker processes that may die together with this one; None: there are none.
-    """
+    """Time and randomness, replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`."""
 
     clock: Callable[[], float] = time.monotonic
     lease_clock: Callable[[], float] = lease_clock
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    machine: Machine | None = None
     limits: WorkerLimits = field(default_factory=WorkerLimits)

@@ -23,9 +23,8 @@ CLEARED_S: Final = 20.0
 MOST_S: Final = 400.0
 RECOVERY_S: Final = 75.0
 """The persistent jobs, whose worker died, run alone one after the other."""
-WAIT_S: Final = 30.0
-"""The longest wait of a job of the other queue. A worker that gets ready to run a suspect alone reserves the machine
-for at most 15 s, and for the 15 s of the run. Once crashes of one queue reserve nothing for others, lower it to 5 s."""
+WAIT_S: Final = 5.0
+"""The longest wait of a job of the other queue."""
 
 
 @scenario(

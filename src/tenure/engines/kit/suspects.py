@@ -29,5 +29,5 @@ def why_it_waits(crashes: int, alone_from: int, busy: str | None) -> str | None:
     if busy:
         reasons.append(f"worker {busy} takes no other jobs while it runs one alone that was running when workers died")
     elif crashes >= alone_from:
-        reasons.append("it waits for a worker without other jobs, one at a time on a machine")
+        reasons.append("it waits for a worker without other jobs")
     return "; ".join(reasons) or None

@@ -19,9 +19,6 @@ from tenure.runtime.ports import Env
 RESERVED_LOOK_MS: Final = 500
 """How often a worker that gets ready to run a job alone renews its claim on that job."""
 
-LATE_S: Final = 5.0
-"""Added to the times that a worker announces to the others of its machine."""
-
 
 class Suspects:
     """See the module. `steady_ms`: a job that has run for longer does not cause a crash after another job's start."""
@@ -30,9 +27,6 @@ class Suspects:
         self._inflight = inflight
         self._steady_s = steady_ms / limits.SECOND
         self._clock = env.clock
-        self._machine = env.machine
-        self._wanted_since = math.inf
-        self._is_kept_out = False
         self._alone: tuple[Lease, float] | None = None
         """The job that runs alone, and since when."""
         self._others_until = -math.inf
@@ -42,37 +36,21 @@ class Suspects:
         self.look_again = False
         """Whether there were no other jobs in their turn: the next may run alone now."""
 
-    def may_claim(self) -> bool:
-        """False: another process of this machine runs a job alone, or gets ready to."""
-        is_free = self._machine is None or self._machine.begin()
-        if is_free and self._is_kept_out:
-            log_event("machine_released")
-        elif not is_free and not self._is_kept_out:
-            log_event("machine_reserved")
-        self._is_kept_out = not is_free
-        return is_free
-
     @property
     def claims_nothing(self) -> bool:
-        """Whether this worker claims nothing, because a job runs alone on its machine or is about to."""
-        return self._is_kept_out or self._alone is not None or self.reserved is not None
+        """Whether this worker claims nothing, because it runs a job alone or is about to."""
+        return self._alone is not None or self.reserved is not None
 
     def claimed(self, leased: Leased) -> None:
         if leased.reserved is not None and leased.reserved != self.reserved:
-            log_event("machine_reserved", queue=leased.reserved)
+            log_event("claims_paused", queue=leased.reserved)
         self.reserved = leased.reserved
         first = leased.leases[0] if leased.leases else None
         self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty
         if self.look_again:
             self._others_until = -math.inf
-            if self._machine is not None:
-                self._machine.end_turn()
         if first is not None and first.alone_ms:
             self._alone = first, self._clock()
-            if self._machine is not None:
-                self._machine.want(first.alone_ms / limits.SECOND + LATE_S)
-        elif self.reserved is None:
-            self._let_others()
 
     def alone_ms(self) -> int:
         """How long to claim nothing, unless the job that runs alone ends before; 0: claim now."""
@@ -83,7 +61,6 @@ class Suspects:
         if left_s > 0 and self._inflight.knows(lease.ref):
             return math.ceil(left_s * limits.SECOND)
         self._alone, self._others_until = None, 2 * now - since
-        self._let_others(now - since)
         return 0
 
     def prepare(self) -> Alone:
@@ -96,26 +73,9 @@ class Suspects:
             return Alone.NO
         if self.reserved is None:
             return Alone.SOON
-        if self._machine is not None and not self._machine.want(LATE_S):
-            return Alone.NO
-        self._wanted_since = min(self._wanted_since, now)
         if young:
             return Alone.SOON
-        if self._machine is not None and not self._machine.is_quiet():
-            if now - self._wanted_since < 2 * self._steady_s:
-                return Alone.SOON
-            doubtful = True  # a process that is stopped or wedged still holds its lock
         return Alone.BESIDE if doubtful else Alone.NOW
-
-    def settle(self) -> None:
-        """Let others of this machine run a job alone, if no job started here lately. Called at intervals."""
-        if self._machine is not None and not self._company()[0]:
-            self._machine.settle()
-
-    def _let_others(self, turn_s: float = 0.0) -> None:
-        self._wanted_since = math.inf
-        if self._machine is not None:
-            self._machine.release(turn_s)
 
     def _company(self) -> tuple[bool, bool]:
         """Whether a job started here lately, and whether a suspect has run for long."""
