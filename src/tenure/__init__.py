@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from tenure.core.stores import PayloadStore as PayloadStore
     from tenure.core.when import Cron as Cron
     from tenure.core.when import Every as Every
+    from tenure.manage.search import Found as Found
     from tenure.protocols.hworker import Hworker as Hworker
     from tenure.protocols.native import Native as Native
     from tenure.protocols.queue_farm import QueueFarm as QueueFarm
@@ -152,6 +153,7 @@ _HOMES = {
     "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
+    "manage.search": "Found",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",
     "protocols.queue_farm": "QueueFarm",

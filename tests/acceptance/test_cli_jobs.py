@@ -6,9 +6,7 @@ import re
 import pytest
 
 from tenure import State
-from tenure.cli.jobs import find_jobs
 from tenure.cli.output.jobs import JOBS_SHOWN, job_table
-from tenure.core import limits
 from tenure.core.job import ErrorInfo, JobView
 
 
@@ -114,21 +112,6 @@ def test_cursor_by_cursor_while_jobs_end_and_others_come(app, run):
     assert err.startswith(
         "Error: after must be the cursor of a page of these jobs, got one of a page of cancelled jobs"
     )
-
-
-def test_a_lane_is_looked_for_in_a_bounded_part_of_a_state(app, monkeypatch):
-    for number in range(30):
-        app.queue("emails").enqueue(b"x", id=f"job{number}", delay=60 + number, lane="l" if number % 10 == 9 else "m")
-    monkeypatch.setattr(limits, "PAGE_MAX", 10)
-    found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
-    assert ([job.id for job in found.jobs], found.total, found.next) == (["job9", "job19", "job29"], 3, None)
-    found = find_jobs(app, "emails", State.SCHEDULED, "l", 1, 1)
-    assert [job.id for job in found.jobs] == ["job19"]
-    found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 1, found.next)
-    assert [job.id for job in found.jobs] == ["job29"]
-    monkeypatch.setattr("tenure.cli.jobs.LANE_LOOK", 20)
-    found = find_jobs(app, "emails", State.SCHEDULED, "l", 0, 20)
-    assert ([job.id for job in found.jobs], found.total, found.is_cut) == (["job9", "job19"], None, True)
 
 
 def test_a_queue_that_nothing_is_known_of(app, run):

@@ -9,7 +9,19 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
-PACKAGES = ["core", "app", "client", "protocols", "processes", "runtime", "jobs", "handlers", "isolation", "observe"]
+PACKAGES = [
+    "core",
+    "app",
+    "manage",
+    "client",
+    "protocols",
+    "processes",
+    "runtime",
+    "jobs",
+    "handlers",
+    "isolation",
+    "observe",
+]
 PACKAGES += ["kit", "redis"]
 
 

@@ -14,14 +14,16 @@ from tenure.client.handle import JobHandle
 from tenure.client.inspect import Inspect
 from tenure.client.queue import Queue
 from tenure.client.schedules import Schedules
+from tenure.manage.inspect import JobSearch
 
-CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, Control, Schedules, Tenure, Testing)
+CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, JobSearch, Control, Schedules, Tenure, Testing)
 
 NO_TRAFFIC = {
     "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode", "rebuild"},
     "Queue": {"job"},
     "JobHandle": set(),
     "Inspect": set(),
+    "JobSearch": set(),
     "Control": set(),
     "Testing": {"on_redis"},
     "Schedules": set(),

@@ -16,12 +16,12 @@ from tenure.cli.many import Change, Request, bulk, change
 from tenure.cli.output.tables import answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import known_job, queue_of, reaching, without
-from tenure.cli.selection import Selection
 from tenure.core.engine import Feature
 from tenure.core.errors import UnsupportedFeature
 from tenure.core.job import JobView, State
 from tenure.core.shape import CancelAnswer
 from tenure.core.unsupported import unsupported
+from tenure.manage.search import Selection
 
 _WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 _CANCELLED: Final = (*_WAITING, State.ACTIVE)

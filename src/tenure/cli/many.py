@@ -18,10 +18,11 @@ from tenure.cli.output.jobs import job_table
 from tenure.cli.output.tables import answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import note_unknown
-from tenure.cli.selection import LOOK_MOST, LOOK_NOTE, Selection, check_selection, queues_meant, search, selecting
+from tenure.cli.selection import LOOK_NOTE, queues_meant, search, selecting
 from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable
 from tenure.core.job import JobView, State
+from tenure.manage.search import LOOK_MAX, Selection
 
 MANY_MAX: Final = 10_000
 """The most jobs that one command changes one by one, or lists."""
@@ -132,7 +133,7 @@ def bulk(*states: State) -> Callable[[F], F]:
 
 def change(app: Tenure, request: Request, what: Change, as_json: bool) -> None:
     """Change the jobs of a request. Raises `NotDone` if there are none, or if some could not be changed."""
-    check_selection(app, request.wanted, request.selection)
+    request.selection.check(app.engine, request.wanted)
     # Listed before the first change, so that a job that fails again at once is not retried twice.
     queues = queues_meant(app, request.queue)
     found = list(_find(app, request, queues, is_listed=what.whole is None or request.dry_run))
@@ -189,7 +190,7 @@ def _in_queue(app: Tenure, queue: str, request: Request, limit: int, is_listed: 
     counts = app.inspect.queue(queue).counts
     for state in request.wanted if is_listed or selection else ():
         # Without a selection, a job after the limit is counted, and not read.
-        look, oldest = (LOOK_MOST, selection.older_than is not None) if selection else (limit - len(jobs), True)
+        look, oldest = (LOOK_MAX, selection.older_than is not None) if selection else (limit - len(jobs), True)
         views, has_all = search(app, queue, state, selection, look, oldest=oldest)
         jobs += views
         is_whole = is_whole and (has_all or not selection)

@@ -17,15 +17,14 @@ from tenure.cli.output.text import dump
 from tenure.client.connections import Connections
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.errors import JobNotFound, RedisError, is_silent
+from tenure.core.errors import JobNotFound
 from tenure.core.hints import did_you_mean
 from tenure.core.job import JobView
+from tenure.manage.search import QUEUES_MAX
 from tenure.protocols.registry import DEFAULT, choices, entry_of
 from tenure.redis.url import Target
 from tenure.settings import Settings
 
-QUEUES_LOOKED: Final = 1_000
-"""Queues in which a job without a queue is searched."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -153,26 +152,25 @@ def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None, *
     `document`: what is printed as JSON if there is no such job. `whole`: the command line for a whole queue `{}`, for
     a user who has named one in place of a job. Raises `JobNotFound`, and `UserError` also if several queues have one.
     """
-    found: list[str] = []
-    queues = sorted(app.inspect.queues())
-    for queue in queues[:QUEUES_LOOKED]:
-        try:
-            if app.inspect.job(queue, job_id) is not None:
-                found.append(queue)
-        except RedisError as error:
-            if is_silent(error):
-                raise
-            # As when another program has a key of this queue
-            note(f"Queue {queue!r} was left out: {error}")
+    places = app.inspect.places(job_id)
+    for queue, error in places.refused.items():
+        note(f"Queue {queue!r} was left out: {error}")
+    found = places.found
     if len(found) > 1:
         raise UserError(f"Job {job_id!r} is in the queues {', '.join(map(repr, found))}. Name one before the job.")
-    if not found and job_id in queues:
+    if not found and job_id in places.queues:
         raise UserError(f"{job_id!r} is a queue, not a job. For the whole queue: {whole.format(quote(job_id))}")
     if not found:
         if document is not None:
             click.echo(dump(document))
         raise JobNotFound(f"There is no job {job_id!r} in any queue, or its record has expired.")
     return found[0]
+
+
+def note_left_out(count: int) -> None:
+    """Note how many queues a search has left out."""
+    if count:
+        note(f"Only {QUEUES_MAX:,} of {QUEUES_MAX + count:,} queues were looked through. Name a queue for the others.")
 
 
 def note_unknown(app: Tenure, queue: str) -> None:

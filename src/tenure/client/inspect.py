@@ -18,6 +18,7 @@ from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
     from tenure.client.client import Client
+    from tenure.core.engine import FullEngine
 
 _LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
 _MOST_CURSOR = 2**64 - 1
@@ -36,8 +37,7 @@ class Inspect:
     @blocking
     def queues(self) -> Steps[list[str]]:
         """Return the names of the queues that exist."""
-        found = yield from self._client.engine.queues()
-        return [name for name in found if names.is_queue_name(name)]  # another program may have added others
+        return queue_names(self._client.engine)
 
     aqueues = asynchronous(queues)
 
@@ -166,6 +166,12 @@ class Inspect:
         return self._client.engine.workers()
 
     aworkers = asynchronous(workers)
+
+
+def queue_names(engine: FullEngine) -> Steps[list[str]]:
+    """Return the names of the queues that exist."""
+    found = yield from engine.queues()
+    return [name for name in found if names.is_queue_name(name)]  # another program may have added others
 
 
 def state_of(value: State | str) -> State:

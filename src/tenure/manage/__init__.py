@@ -1,0 +1,1 @@
+"""What operators do: searches, changes of many jobs, overviews, checks of Redis, moves and cleaning."""

@@ -1,0 +1,137 @@
+"""Reads queues, jobs and workers, and searches jobs (`app.inspect`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from tenure.client.client import asynchronous, blocking
+from tenure.client.inspect import Inspect, queue_names, state_of
+from tenure.core import limits, names
+from tenure.core.engine import Feature
+from tenure.core.errors import RedisError, is_silent
+from tenure.core.job import State
+from tenure.core.steps import Steps
+from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search, Selection, queues_meant
+
+FOUND_MAX: Final = 1_000
+"""The largest `limit` of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Jobs by their states. `left_out`: how many queues were not read."""
+
+    found: Mapping[State, Found]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The queues with a record of one job. `refused`: queues that Redis refused to read. `queues`: all queues."""
+
+    found: tuple[str, ...]
+    queues: tuple[str, ...]
+    refused: Mapping[str, RedisError] = field(default_factory=dict)
+
+
+class JobSearch(Inspect):
+    """Reads queues, jobs and workers, and searches jobs."""
+
+    @blocking
+    def find(
+        self,
+        queue: str | None = None,
+        state: State | str | None = None,
+        *,
+        task: str | None = None,
+        error: str | None = None,
+        lane: str | None = None,
+        older_than: float | timedelta | None = None,
+        newer_than: float | timedelta | None = None,
+        limit: int = limits.PAGE_MAX,
+        after: str | None = None,
+    ) -> Steps[Found]:
+        """Return up to `limit` (at most 1,000) jobs that pass all filters.
+
+            app.inspect.find("images", "failed", error="ConnectionError", newer_than=3600).jobs
+
+            found = app.inspect.find(task="shop.send")
+            while found.next:
+                found = app.inspect.find(task="shop.send", after=found.next)
+
+        `queue` None: all queues, by name. `state` None: all states, from active to completed. `error`: the type of the
+        last error, with or without its module. `older_than` and `newer_than`: seconds (or a `timedelta`) since the end
+        of the job, or since its enqueue if it has not ended. Jobs of one state come as in `page`: only the next job of
+        each lane is ready, and with `lane` all jobs that wait in it.
+
+        `after`: the cursor of the previous answer to the same filters. A call reads at most 10,000 jobs, so any answer
+        may have fewer jobs than `limit`, or none, and yet a cursor. Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        engine, states = self._client.engine, ORDER if state is None else (state_of(state),)
+        names.count(limit, "limit", least=1, most=FOUND_MAX)
+        selection = Selection.of(task=task, error=error, lane=lane, older_than=older_than, newer_than=newer_than)
+        selection.check(engine, states)
+        only = None if queue is None else names.queue_name(queue)
+        return Search(engine, selection, _now_ms()).walk(only, states, limit, after)
+
+    afind = asynchronous(find)
+
+    @blocking
+    def listing(
+        self,
+        queue: str | None,
+        states: Sequence[State],
+        selection: Selection = NO_SELECTION,
+        *,
+        limit: int,
+        offset: int = 0,
+        after: str | None = None,
+    ) -> Steps[Listing]:
+        """Return up to `limit` jobs in each of these states: of one queue page by page, or of all queues.
+
+        `offset` and `after`, a cursor of `page`, are for one queue. In each state of each queue, a selection reads at
+        most 10,000 jobs.
+        """
+        if queue is not None:
+            names.queue_name(queue)
+        if selection.lane is not None:
+            self._client.require(Feature.LANES)
+            names.lane_name(selection.lane)
+        search = Search(self._client.engine, selection, _now_ms())
+        queues, left_out = yield from queues_meant(self._client.engine, queue)
+        found: dict[State, Found] = {}
+        for state in states:
+            if queue is None:
+                found[state] = yield from search.in_all(queues, state, limit)
+            else:
+                found[state] = yield from search.look(queue, state, limit, offset=offset, after=after)
+        return Listing(found, left_out)
+
+    alisting = asynchronous(listing)
+
+    @blocking
+    def places(self, id: str) -> Steps[Places]:
+        """Return the queues with a record of this job, among the first 1,000 by name."""
+        engine, id = self._client.engine, names.known_id(id)
+        queues = sorted((yield from queue_names(engine)))
+        found: list[str] = []
+        refused: dict[str, RedisError] = {}
+        for queue in queues[:QUEUES_MAX]:
+            try:
+                if (yield from engine.job(queue, id)) is not None:
+                    found.append(queue)
+            except RedisError as error:
+                if is_silent(error):
+                    raise
+                refused[queue] = error  # as when another program has a key of this queue
+        return Places(tuple(found), tuple(queues), refused)
+
+    aplaces = asynchronous(places)
+
+
+def _now_ms() -> float:
+    return time.time() * limits.SECOND
