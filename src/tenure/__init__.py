@@ -102,6 +102,8 @@ if TYPE_CHECKING:
     from tenure.core.stores import PayloadStore as PayloadStore
     from tenure.core.when import Cron as Cron
     from tenure.core.when import Every as Every
+    from tenure.manage.bulk import BulkChange as BulkChange
+    from tenure.manage.bulk import QueueChange as QueueChange
     from tenure.manage.search import Found as Found
     from tenure.protocols.hworker import Hworker as Hworker
     from tenure.protocols.native import Native as Native
@@ -153,6 +155,7 @@ _HOMES = {
     "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
+    "manage.bulk": "BulkChange QueueChange",
     "manage.search": "Found",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",

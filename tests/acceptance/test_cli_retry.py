@@ -323,25 +323,6 @@ def test_a_queue_with_a_key_of_another_program_is_left_out(app, run, redis_url, 
     assert state(app, "emails", "timeout") is State.FAILED
 
 
-def test_a_selection_of_ready_jobs_reaches_into_lanes(app, run):
-    @app.task(name="send", queue="emails")
-    def send(number: int) -> None:
-        """Nothing."""
-
-    for number in range(3):
-        send.using(lane="ready").enqueue(number)
-        send.using(lane="busy").enqueue(number)
-    app.queue("emails").enqueue(b"x", lane="ready", id="other")
-    held = app.control.park_lane("emails", "busy")
-    assert held
-    out, _ = run("cancel", "--all", "--task", "send", "--state", "ready", "--dry-run")
-    assert len(out.splitlines()) == 1 + 6
-    assert run("cancel", "--all", "--task", "send", "--yes")[0] == "All queues: 6 jobs cancelled. 6 jobs of 'emails'.\n"
-    assert state(app, "emails", "other") is State.READY
-    out, _ = run("purge", "emails", "--state", "ready", "--lane", "ready", "--yes")
-    assert out == "Lane 'ready' of queue 'emails': 1 job removed.\n"
-
-
 def test_a_cancellation_of_one_state(app, run):
     app.queue("emails").enqueue(b"x", id="held")
     app.queue("emails").lease(seconds=60)

@@ -14,9 +14,21 @@ from tenure.client.handle import JobHandle
 from tenure.client.inspect import Inspect
 from tenure.client.queue import Queue
 from tenure.client.schedules import Schedules
+from tenure.manage.control import BulkControl
 from tenure.manage.inspect import JobSearch
 
-CLASSES: tuple[type, ...] = (Task, Queue, JobHandle, Inspect, JobSearch, Control, Schedules, Tenure, Testing)
+CLASSES: tuple[type, ...] = (
+    Task,
+    Queue,
+    JobHandle,
+    Inspect,
+    JobSearch,
+    Control,
+    BulkControl,
+    Schedules,
+    Tenure,
+    Testing,
+)
 
 NO_TRAFFIC = {
     "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode", "rebuild"},
@@ -25,6 +37,7 @@ NO_TRAFFIC = {
     "Inspect": set(),
     "JobSearch": set(),
     "Control": set(),
+    "BulkControl": set(),
     "Testing": {"on_redis"},
     "Schedules": set(),
     "Tenure": {

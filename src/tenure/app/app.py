@@ -19,7 +19,6 @@ from tenure.app.tasks import Task, scheduled_by
 from tenure.app.ticks import PassedTime
 from tenure.client.client import Client
 from tenure.client.connections import Connections, Runner
-from tenure.client.control import Control
 from tenure.client.large import checked_store
 from tenure.client.limit import LimitsOption, checked_limits
 from tenure.client.limits import Limits
@@ -35,6 +34,7 @@ from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.place import Place, RunsIn
 from tenure.core.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
+from tenure.manage.control import BulkControl
 from tenure.manage.inspect import JobSearch
 from tenure.protocols.registry import engine_for
 from tenure.protocols.spec import WireProtocol
@@ -128,7 +128,7 @@ class Tenure(DefinesTasks, WithHooks):
         self._passed = PassedTime()
         self._one_worker = Lock()
         self.inspect = JobSearch(self._client)
-        self.control = Control(self._client, self._tasks)
+        self.control = BulkControl(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
         self.limits = Limits(self._client, self._tasks)
 

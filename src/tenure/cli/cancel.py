@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from shlex import quote
-from typing import Final
 
 import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import NotDone
-from tenure.cli.many import Change, Request, bulk, change
+from tenure.cli.many import Action, Asked, bulk, change
 from tenure.cli.output.tables import answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import known_job, queue_of, reaching, without
 from tenure.core.engine import Feature
-from tenure.core.errors import UnsupportedFeature
-from tenure.core.job import JobView, State
 from tenure.core.shape import CancelAnswer
-from tenure.core.unsupported import unsupported
-from tenure.manage.search import Selection
-
-_WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
-_CANCELLED: Final = (*_WAITING, State.ACTIVE)
-_COUNTED: Final = {CancelAnswer.CANCELLED: "cancelled", CancelAnswer.REQUESTED: "requested"}
+from tenure.manage.control import CANCELLED, WAITING
 
 
 @click.command()
 @click.argument("queue", required=False, shell_complete=queue_names)
 @click.argument("job_id", required=False)
-@bulk(*_CANCELLED)
+@bulk(*CANCELLED)
 @click.option("--reason", metavar="TEXT", default="", help="Why; stored with the jobs, and passed to their handlers.")
 @reaching()
-def cancel(queue: str | None, job_id: str | None, request: Request, reason: str, app: Tenure, as_json: bool) -> None:
+def cancel(queue: str | None, job_id: str | None, asked: Asked, reason: str, app: Tenure, as_json: bool) -> None:
     """Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.
 
     \b
@@ -53,16 +45,16 @@ def cancel(queue: str | None, job_id: str | None, request: Request, reason: str,
     Exit status: 0 jobs were cancelled or asked to end; 1 there was nothing to cancel, some jobs had ended before, or
     Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    lane = request.selection.lane
-    if queue is not None and job_id is None and lane is not None and not request.everything:
-        request = replace(request, everything=True, yes=True)
-    if job_id is None and not request.everything:
+    lane = asked.selection.lane
+    if queue is not None and job_id is None and lane is not None and not asked.everything:
+        asked = replace(asked, everything=True, yes=True)
+    if job_id is None and not asked.everything:
         queue, job_id = None, queue
-    if request.everything == (job_id is not None):
+    if asked.everything == (job_id is not None):
         raise click.UsageError("Expected one of JOB_ID, QUEUE --lane NAME and --all.")
     if job_id is None:
-        _cancel_many(app, replace(request, queue=queue), reason, as_json)
-    elif request.selection or request.state or request.dry_run:
+        _cancel_many(app, replace(asked, queue=queue), reason, as_json)
+    elif asked.selection or asked.state or asked.dry_run:
         raise click.UsageError(
             "--state, --lane, --task, --error, --older-than, --newer-than and --dry-run go with --all."
         )
@@ -86,35 +78,17 @@ def _cancel_job(app: Tenure, queue: str, job_id: str, reason: str, as_json: bool
         raise NotDone(f"{name} has ended already: {known_job(app, queue, job_id).state.value}.")
 
 
-def _cancel_many(app: Tenure, request: Request, reason: str, as_json: bool) -> None:
-    cannot_end = without(app, Feature.CANCEL)
-    if cannot_end and request.state is State.ACTIVE:
-        raise unsupported(app.engine.name, Feature.CANCEL)
-    lane = request.selection.lane
-
-    def one(view: JobView) -> str | None:
-        try:
-            return _COUNTED.get(app.control.cancel(view.queue, view.id, reason))
-        except UnsupportedFeature:  # a worker has started it meanwhile
-            return None
-
-    def whole(queue: str) -> Mapping[str, int]:
-        control = app.control
-        count = control.cancel_all(queue, reason) if lane is None else control.cancel_lane(queue, lane, reason)
-        return {"cancelled": count.cancelled, "requested": count.requested}
-
+def _cancel_many(app: Tenure, asked: Asked, reason: str, as_json: bool) -> None:
     def remark(held: int) -> str:
         left = f"Held by workers and not cancelled: {jobs_text(held)}."
         return f"{left} {app.engine.name} cannot cancel running jobs." if held else ""
 
-    is_whole = request.state is None and request.selection == Selection(lane=lane)
-    cancelled = Change(
+    cancelled = Action(
+        partial(app.control.cancel_matching, reason=reason, everything=True),
         "Cancel",
         {"cancelled": "cancelled", "requested": "running, asked to end"},
-        one,
-        whole if is_whole else None,
         why_not="they have ended, or have been started",
     )
-    if cannot_end:
-        request, cancelled = replace(request, states=_WAITING), replace(cancelled, remark=remark)
-    change(app, request, cancelled, as_json)
+    if without(app, Feature.CANCEL):
+        asked, cancelled = replace(asked, states=WAITING), replace(cancelled, remark=remark)
+    change(app, asked, cancelled, as_json)

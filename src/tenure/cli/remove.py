@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import NotDone
-from tenure.cli.many import Change, Request, bulk, change
+from tenure.cli.many import Action, Asked, bulk, change
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import known_job, queue_of, reaching
 from tenure.core.job import State
-
-_PURGED: Final = tuple(state for state in State if state is not State.ACTIVE)
+from tenure.manage.control import REMOVED
 
 
 @click.command()
@@ -48,9 +46,9 @@ def discard(queue: str, job_id: str | None, app: Tenure, as_json: bool) -> None:
 
 @click.command()
 @click.argument("queue", required=False, shell_complete=queue_names)
-@bulk(*_PURGED)
+@bulk(*REMOVED)
 @reaching()
-def purge(queue: str | None, request: Request, app: Tenure, as_json: bool) -> None:
+def purge(queue: str | None, asked: Asked, app: Tenure, as_json: bool) -> None:
     """Remove all jobs in one state, of a queue or of all queues.
 
     \b
@@ -66,18 +64,16 @@ def purge(queue: str | None, request: Request, app: Tenure, as_json: bool) -> No
     Exit status: 0 done, also if there was none; 1 not confirmed, some jobs could not be removed, or Redis could not be
     reached; 2 the command line or a setting is wrong.
     """
-    if queue is None and not request.everything:
+    if queue is None and not asked.everything:
         raise click.UsageError("Expected QUEUE, or --all for all queues.")
-    state = request.state
-    if state is None:
-        raise click.UsageError(f"Expected --state. Choose from: {', '.join(_PURGED)}.")
-    removed = Change(
+    if asked.state is None:
+        raise click.UsageError(f"Expected --state. Choose from: {', '.join(REMOVED)}.")
+    removed = Action(
+        app.control.purge_matching,
         "Remove",
         {"removed": "removed"},
-        lambda view: "removed" if app.control.discard(view.queue, view.id) else None,
-        whole=None if request.selection else lambda name: {"removed": app.control.purge(name, state)},
         then=" for good",
-        why_not=f"no longer {state}",
+        why_not=f"no longer {asked.state}",
         may_be_none=True,
     )
-    change(app, replace(request, queue=queue), removed, as_json)
+    change(app, replace(asked, queue=queue), removed, as_json)

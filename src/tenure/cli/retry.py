@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import click
@@ -11,18 +12,18 @@ from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import NotDone, note
 from tenure.cli.input import edited, given
-from tenure.cli.many import MANY_MAX, Change, Request, bulk, change
+from tenure.cli.many import Action, Asked, bulk, change
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import known_job, queue_of, reaching
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NotUnique
 from tenure.core.job import JobView, State
+from tenure.manage.bulk import CHANGED_MAX
+from tenure.manage.control import RETRIED
 
 EDIT_ROUNDS: Final = 10
 """How often the user may edit an invalid payload again."""
 
-STATES: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
-"""The states from which a job can be retried."""
 _OTHERS: Final = {
     State.READY: "waits for a worker already",
     State.ACTIVE: "is held by a worker; cancel it first, or wait for its end",
@@ -36,10 +37,10 @@ _OTHERS: Final = {
 @click.option("--payload", metavar="TEXT", help="The job's new payload. `-`: read it from stdin.")
 @click.option("edit", "--edit", is_flag=True, help="Edit the payload in $VISUAL or $EDITOR.")
 @click.option(
-    "--limit", type=click.IntRange(1, MANY_MAX), default=MANY_MAX, metavar="N", show_default=True,
+    "--limit", type=click.IntRange(1, CHANGED_MAX), default=CHANGED_MAX, metavar="N", show_default=True,
     help="With --all: at most N jobs; of ended jobs those that ended first.",
 )  # fmt: skip
-@bulk(*STATES)
+@bulk(*RETRIED)
 @reaching()
 def retry(
     queue: str | None,
@@ -47,7 +48,7 @@ def retry(
     payload: str | None,
     edit: bool,
     limit: int,
-    request: Request,
+    asked: Asked,
     app: Tenure,
     as_json: bool,
 ) -> None:
@@ -70,26 +71,26 @@ def retry(
     Exit status: 0 done; 1 there was nothing to retry, some jobs could not be retried, or Redis could not be reached; 2
     the command line, the payload or a setting is wrong.
     """
-    if job_id is None and not request.everything:
+    if job_id is None and not asked.everything:
         queue, job_id = None, queue
-    if request.everything == (job_id is not None):
+    if asked.everything == (job_id is not None):
         raise click.UsageError("Expected one of JOB_ID and --all.")
-    if not request.everything and (request.selection or request.dry_run):
+    if not asked.everything and (asked.selection or asked.dry_run):
         raise click.UsageError("--lane, --task, --error, --older-than, --newer-than and --dry-run go with --all.")
-    if request.everything != (request.state is not None):
+    if asked.everything != (asked.state is not None):
         raise click.UsageError("--all and --state go together, as in `tenure retry QUEUE --all --state failed`.")
     if payload is not None and edit:
         raise click.UsageError("--payload and --edit do not go together; expected one of them.")
-    if request.everything and (payload is not None or edit):
+    if asked.everything and (payload is not None or edit):
         raise click.UsageError("A new payload goes with JOB_ID, not with --all.")
-    if request.everything:
-        retried = Change(
+    if asked.everything:
+        retried = Action(
+            partial(app.control.retry_all, limit=limit),
             "Retry",
             {"retried": "retried"},
-            lambda view: "retried" if app.control.retry(view.queue, view.id) else None,
-            why_not=f"no longer {request.state}, or another job has the unique key, or the id, now",
+            why_not=f"no longer {asked.state}, or another job has the unique key, or the id, now",
         )
-        change(app, replace(request, queue=queue, limit=limit), retried, as_json)
+        change(app, replace(asked, queue=queue), retried, as_json)
     elif job_id is not None:
         if queue is None:
             nothing = {"queue": None, "job": job_id, "retried": False, "payload_changed": False}
