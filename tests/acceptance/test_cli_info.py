@@ -12,7 +12,6 @@ import pytest
 
 from tenure import QueueView, State, Tenure, WorkerView
 from tenure.cli.output.overview import queue_table, worker_table
-from tenure.client.reasons import has_no_free_slot, unserved
 from tenure.core.engine import Alone
 from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
@@ -292,25 +291,6 @@ def test_a_queue_or_a_task_without_a_living_worker_is_named(command, app, redis_
     app.control.pause("letters")
     assert shown("job", job.id)["waits"] == "the queue is paused"
     driver.close()
-
-
-def test_a_worker_that_is_silent_serves_no_queue():
-    now_ms = 1_000_000
-    view = QueueView("q", {State.READY: 1}, {})
-    seen = [WorkerView("w", ("q",), "host", 1, 0, now_ms - age_ms, 1) for age_ms in (1_000, 60_000)]
-    assert [unserved(view, [one], now_ms) for one in seen] == [False, True]
-    assert not unserved(QueueView("q", {State.COMPLETED: 1}, {}), [], now_ms)
-
-
-def test_a_queue_is_noted_once_it_has_ready_jobs_and_no_worker_with_a_free_slot():
-    now_ms = 1_000_000
-    full, half = (WorkerView(id, ("q",), "host", 1, 0, now_ms, 2, awaiting=n) for id, n in (("full", 2), ("half", 1)))
-    gone = WorkerView("gone", ("q",), "host", 1, 0, now_ms - 60_000, 2)
-    ready, scheduled = (QueueView("q", {state: 1}, {}) for state in (State.READY, State.SCHEDULED))
-    assert has_no_free_slot(ready, [full, gone], now_ms)
-    assert not has_no_free_slot(ready, [full, half], now_ms)
-    assert not has_no_free_slot(ready, [gone], now_ms)
-    assert not has_no_free_slot(scheduled, [full], now_ms)
 
 
 def test_a_job_that_waits_in_the_only_slot_for_a_ready_one_is_named(tenure, command, app, redis_url, tmp_path):

@@ -27,12 +27,12 @@ from tenure.app.preflight import (
 )
 from tenure.app.queue_checks import layouts, outside
 from tenure.cli.errors import Exit, visible
-from tenure.cli.output.text import dump
 from tenure.cli.reach import reaching
 from tenure.client.connections import Connections
 from tenure.core.errors import AccessDenied, RedisError
 from tenure.core.steps import WaitLost
 from tenure.core.text import masked
+from tenure.manage.documents import encoded
 from tenure.protocols.registry import rights_of
 from tenure.protocols.spec import Rights
 from tenure.redis.url import Target, is_cluster
@@ -67,7 +67,7 @@ def check(strict: bool, acl: str | None, app: Tenure, as_json: bool) -> Exit:
     """
     if acl is not None:
         words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine, is_cluster(app.settings.url)).needed)
-        click.echo(dump({"acl": words}) if as_json else " ".join(map(_quoted, words)))
+        click.echo(encoded({"acl": words}) if as_json else " ".join(map(_quoted, words)))
         return Exit.OK
     found = _look(app)
     fit = not found.errors and not (strict and found.warnings)
@@ -76,7 +76,7 @@ def check(strict: bool, acl: str | None, app: Tenure, as_json: bool) -> Exit:
         for one in found.findings
     ]
     if as_json:
-        click.echo(dump({"url": str(Target.parse(app.settings.url)), "fit": fit, "findings": findings}))
+        click.echo(encoded({"url": str(Target.parse(app.settings.url)), "fit": fit, "findings": findings}))
     else:
         click.echo("\n".join(map(_shown, found.findings)))
     return Exit.OK if fit else Exit.FAILED

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from tenure.app.app import Tenure
@@ -14,6 +12,7 @@ from tenure.cli.reach import note_unknown, reaching
 from tenure.core import limits
 from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.shape import LaneFailure
+from tenure.manage.documents import settings_document
 
 
 @click.command()
@@ -46,6 +45,4 @@ def configure(
     if max_length is not None or lane_failure is not None or partitions is not None:
         app.control.configure(queue, max_length=max_length, lane_failure=lane_failure, partitions=partitions)
     view = app.inspect.queue(queue)
-    change = view.repartition and asdict(view.repartition)
-    parts = {"partitions": view.partitions, "repartition": change, "unreachable": view.unreachable}
-    answer(as_json, {"queue": queue, **asdict(view.settings), **parts}, [settings_table(view)])
+    answer(as_json, settings_document(view), [settings_table(view)])

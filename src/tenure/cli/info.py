@@ -11,22 +11,17 @@ from tenure.cli.completion import queue_names
 from tenure.cli.errors import Exit, NotDone, note, tell
 from tenure.cli.output import jobs, lanes
 from tenure.cli.output.live import follow
-from tenure.cli.output.overview import (
-    Overview,
-    latency_tables,
-    look,
-    queue_table,
-    settings_table,
-    worker_table,
-)
+from tenure.cli.output.overview import latency_tables, overview_tables, queue_table, settings_table, worker_table
 from tenure.cli.output.tables import answer, show
-from tenure.cli.output.text import dump
 from tenure.cli.reach import note_unknown, reaching
+from tenure.client.inspect import LISTED
 from tenure.client.reasons import AWAITING, AWAITING_PAGE
 from tenure.core import limits
 from tenure.core.errors import NewerLayout
 from tenure.core.job import State
-from tenure.core.shape import LaneState
+from tenure.core.shape import LaneState, LaneView
+from tenure.manage.documents import encoded, job_document, overview_document, refused_document
+from tenure.manage.overview import Overview
 
 
 @click.command()
@@ -34,7 +29,7 @@ from tenure.core.shape import LaneState
 @click.option(
     "listed",
     "--lanes",
-    type=click.Choice([state.value for state in lanes.LISTED]),
+    type=click.Choice([state.value for state in LISTED]),
     help=f"Show lanes of QUEUE in this state, up to {limits.PAGE_MAX}.",
 )
 @click.option("--lane", metavar="NAME", help="Show one lane of QUEUE, and the first jobs that wait in it.")
@@ -87,8 +82,8 @@ def info(queue: str | None, listed: str | None, lane: str | None, watched: bool,
 
 
 def _show_all(app: Tenure, as_json: bool) -> Exit:
-    seen = look(app, None)
-    answer(as_json, seen.to_json(), seen.tables())
+    seen = app.inspect.overview()
+    answer(as_json, overview_document(seen) | refused_document(seen), overview_tables(seen))
     if seen.left_out:
         note(f"There are {seen.left_out:,} more queues: `tenure info QUEUE` shows one by its name.")
     return _status(seen)
@@ -102,16 +97,16 @@ def _status(seen: Overview) -> Exit:
 
 
 def _show_queue(app: Tenure, queue: str, as_json: bool) -> Exit:
-    seen, now_ms = look(app, queue), time.time() * limits.SECOND
+    seen, now_ms = app.inspect.overview(queue), time.time() * limits.SECOND
     if seen.refused:
         raise NotDone(seen.troubles()[0])
     view = seen.queues[0]
     is_whole = not view.unreachable  # a list of lanes needs all partitions
-    parked = lanes.first_lanes(app, queue, LaneState.PARKED) if view.parked_lanes and is_whole else ([], False)
-    blocked = lanes.first_lanes(app, queue, LaneState.BLOCKED) if view.blocked_lanes and is_whole else ([], False)
+    parked = _lanes(app, queue, LaneState.PARKED) if view.parked_lanes and is_whole else ([], False)
+    blocked = _lanes(app, queue, LaneState.BLOCKED) if view.blocked_lanes and is_whole else ([], False)
     if as_json:
         lanes_json = {"parked": parked[0], "blocked": blocked[0]}
-        click.echo(dump({**seen.common_json(), **lanes_json}))
+        click.echo(encoded(overview_document(seen) | lanes_json))
         return _status(seen)
     tables = [queue_table([view], now_ms).without("notes"), settings_table(view, with_lanes=True)]
     tables += latency_tables(seen.latency)
@@ -129,8 +124,12 @@ def _show_queue(app: Tenure, queue: str, as_json: bool) -> Exit:
     return _status(seen)
 
 
+def _lanes(app: Tenure, queue: str, state: LaneState) -> tuple[list[LaneView], bool]:
+    return app.inspect.all_lanes(queue, state, limits.PAGE_MAX)
+
+
 def _show_lanes(app: Tenure, queue: str, state: LaneState, as_json: bool) -> None:
-    found, more = lanes.first_lanes(app, queue, state)
+    found, more = _lanes(app, queue, state)
     table = lanes.lane_table(queue, state, found, more, time.time() * limits.SECOND)
     answer(as_json, {"lanes": found, "more": more}, [table])
     if more and not as_json:
@@ -147,5 +146,5 @@ def _show_lane(app: Tenure, queue: str, name: str, as_json: bool) -> None:
     table = jobs.job_table(page.jobs, now_ms, title, "No jobs wait in it.").without("lane", "state")
     if not as_json:
         click.echo(f"{lanes.describe(queue, view, now_ms)}\n")
-    waiting = [jobs.to_json(one) for one in page.jobs]
+    waiting = [job_document(one) for one in page.jobs]
     answer(as_json, {"lane": view, "jobs": waiting, "total": page.total}, [table])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
-from dataclasses import replace
 
 import click
 
@@ -12,13 +10,12 @@ from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import Exit, UserError, note
 from tenure.cli.output import jobs
-from tenure.cli.output.text import dump
 from tenure.cli.reach import known_job, queue_of, reaching, without
 from tenure.cli.watch import watch
-from tenure.client.connections import Connections
-from tenure.client.reasons import AWAITING_PAGE, awaiting_beside, reason
+from tenure.client.reasons import AWAITING_PAGE
 from tenure.core import limits
 from tenure.core.engine import Feature
+from tenure.manage.documents import Parts, encoded, job_document
 
 
 @click.command()
@@ -51,7 +48,7 @@ def job(
         job_id = queue
         nothing = {"queue": None, "id": job_id, "state": None}
         queue = queue_of(app, job_id, nothing if as_json else None, whole="tenure jobs {}")
-    parts = jobs.Parts(content=payload, headers=headers)
+    parts = Parts(content=payload, headers=headers)
     if watched:
         if without(app, Feature.RESULTS):
             raise UserError(
@@ -59,18 +56,16 @@ def job(
                 "be seen. Without --watch, the command shows the job as long as it is there."
             )
         return watch(app, queue, job_id, parts=parts, as_json=as_json)
-    view = known_job(app, queue, job_id, {"queue": queue, "id": job_id, "state": None} if as_json else None)
-    now_ms = time.time() * limits.SECOND
-    with closing(Connections(app.settings)) as connections:
-        view = replace(view, waits=connections.run(reason(app.engine, view, now_ms)))
-        awaiting = 0 if as_json else connections.run(awaiting_beside(app.engine, view))
+    view, awaiting = app.inspect.explained(queue, job_id)
+    if view is None:
+        view = known_job(app, queue, job_id, {"queue": queue, "id": job_id, "state": None} if as_json else None)
     if as_json:
-        click.echo(dump(jobs.to_json(view, parts)))
-    else:
-        click.echo(jobs.describe(view, now_ms, parts))
-        if awaiting:
-            note(
-                f"Worker {view.worker} has announced awaiting={awaiting}: jobs that wait for the result of another job."
-                f" This may be one of them. See {AWAITING_PAGE}."
-            )
+        click.echo(encoded(job_document(view, parts)))
+        return Exit.OK
+    click.echo(jobs.describe(view, time.time() * limits.SECOND, parts))
+    if awaiting:
+        note(
+            f"Worker {view.worker} has announced awaiting={awaiting}: jobs that wait for the result of another job. "
+            f"This may be one of them. See {AWAITING_PAGE}."
+        )
     return Exit.OK

@@ -10,12 +10,13 @@ import click
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import note
-from tenure.cli.output.jobs import JOBS_SHOWN, job_table, to_json
+from tenure.cli.output.jobs import JOBS_SHOWN, job_table
 from tenure.cli.output.tables import Table, answer
 from tenure.cli.reach import note_left_out, note_unknown, reaching
 from tenure.cli.selection import selecting
 from tenure.core import limits
 from tenure.core.job import State
+from tenure.manage.documents import listing_document
 from tenure.manage.inspect import Listing
 from tenure.manage.search import LOOK_MAX, ORDER, Found, Selection
 
@@ -76,15 +77,11 @@ def jobs(
     states = ORDER if state is None else (State(state),)
     listing = app.inspect.listing(queue, states, selection, limit=limit, offset=offset or 0, after=after)
     note_left_out(listing.left_out)
-    found = listing.found
     document = {
         "queue": queue,
         "lane": selection.lane,
         "offset": offset or 0,
-        "jobs": [to_json(view) for one in found.values() for view in one.jobs],
-        "totals": {state.value: one.total for state, one in found.items()},
-        "more": [state.value for state, one in found.items() if one.next],
-        "next": {state.value: one.next for state, one in found.items() if one.next},
+        **listing_document(listing),
     }
     table = _table(queue, selection.lane, None if after else offset or 0, listing)
     answer(as_json, document, [table if state is None else table.without("state")])

@@ -21,6 +21,7 @@ from tenure.cli.selection import selecting
 from tenure.core import limits
 from tenure.core.job import State
 from tenure.manage.bulk import BulkChange
+from tenure.manage.documents import change_document
 from tenure.manage.search import LOOK_MAX, Selection
 
 QUEUES_SHOWN: Final = 20
@@ -164,15 +165,7 @@ def _report(asked: Asked, action: Action, change: BulkChange, as_json: bool) -> 
         "queue": asked.queue,
         "state": asked.state,
         "lane": asked.selection.lane,
-        "found": change.meant,
-        **sums,
-        "left": change.left,
-        "queues": [
-            {"queue": one.queue, "found": one.found, **{key: one.done[key] for key in sums}}
-            for one in change.queues
-            if one.found or one.done
-        ],
-        **({"jobs": [{"queue": view.queue, "id": view.id} for view in jobs]} if asked.dry_run else {}),
+        **change_document(change, dry_run=asked.dry_run),
     }
     if asked.dry_run:
         title = f"{asked.named(change.meant)} would be {action.done}"

@@ -9,9 +9,11 @@ import click
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
 from tenure.cli.errors import NotDone, note
-from tenure.cli.output.lanes import LISTED, first_lanes, lanes_of, way_on
+from tenure.cli.output.lanes import way_on
 from tenure.cli.output.tables import answer
 from tenure.cli.reach import note_unknown, reaching
+from tenure.client.inspect import LISTED
+from tenure.core import limits
 from tenure.core.hints import did_you_mean
 from tenure.core.shape import LaneState
 
@@ -66,7 +68,7 @@ def resume(queue: str, lane: str | None, all_lanes: bool, app: Tenure, as_json: 
     if lane is not None:
         _resume_lane(app, queue, lane, as_json)
     elif all_lanes:
-        parked = [one.name for one in lanes_of(app, queue, LaneState.PARKED)]
+        parked = [one.name for one in app.inspect.all_lanes(queue, LaneState.PARKED)[0]]
         resumed = [name for name in parked if app.control.resume_lane(queue, name)]
         count = "1 lane continues" if len(resumed) == 1 else f"{len(resumed):,} lanes continue"
         answer(as_json, {"queue": queue, "lanes": resumed}, f"Queue {queue!r}: {count}.")
@@ -103,5 +105,7 @@ def _note_lane(app: Tenure, queue: str, lane: str) -> None:
             f"discard that job: {way_on(queue, view.blocked_by)}."
         )
     if not view.waiting and not view.busy:
-        known = {one.name for state in LISTED for one in first_lanes(app, queue, state)[0]} - {lane}
+        known = {one.name for state in LISTED for one in app.inspect.all_lanes(queue, state, limits.PAGE_MAX)[0]} - {
+            lane
+        }
         note(f"Lane {lane!r} of queue {queue!r} has no waiting or running job.{did_you_mean(lane, known)}")

@@ -13,13 +13,13 @@ import click
 from tenure.app.app import Tenure
 from tenure.cli.errors import UserError, note
 from tenure.cli.loader import load
-from tenure.cli.output.text import dump
 from tenure.client.connections import Connections
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import JobNotFound
 from tenure.core.hints import did_you_mean
 from tenure.core.job import JobView
+from tenure.manage.documents import encoded
 from tenure.manage.search import QUEUES_MAX
 from tenure.protocols.registry import DEFAULT, choices, entry_of
 from tenure.redis.url import Target
@@ -140,7 +140,7 @@ def known_job(app: Tenure, queue: str, job_id: str, document: dict[str, Any] | N
     view = app.inspect.job(queue, job_id)
     if view is None:
         if document is not None:
-            click.echo(dump(document))
+            click.echo(encoded(document))
         note_unknown(app, queue)
         raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
     return view
@@ -162,7 +162,7 @@ def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None, *
         raise UserError(f"{job_id!r} is a queue, not a job. For the whole queue: {whole.format(quote(job_id))}")
     if not found:
         if document is not None:
-            click.echo(dump(document))
+            click.echo(encoded(document))
         raise JobNotFound(f"There is no job {job_id!r} in any queue, or its record has expired.")
     return found[0]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from shlex import quote
 from typing import Final
 
@@ -20,6 +19,7 @@ from tenure.core import limits
 from tenure.core.hints import did_you_mean
 from tenure.core.schedule import ScheduleView
 from tenure.core.when import to_ms
+from tenure.manage.documents import ms_of, schedule_document
 
 _ACTIONS: Final = ("pause", "resume", "trigger", "remove")
 
@@ -67,7 +67,7 @@ def schedules(
     else:
         found = app.schedules.list(queue)
         empty = "No schedules." if queue is None else f"No schedules in {queue}."
-        answer(as_json, {"schedules": [_json(one) for one in found]}, [_table(found, empty)])
+        answer(as_json, {"schedules": [schedule_document(one) for one in found]}, [_table(found, empty)])
         if queue is not None:
             note_unknown(app, queue)
 
@@ -96,7 +96,11 @@ def _act(app: Tenure, queue: str, name: str, action: str, reason: str, as_json: 
 
 def _show(app: Tenure, queue: str, name: str, as_json: bool) -> None:
     view = app.schedules.get(queue, name)
-    answer(as_json, {"schedules": [] if view is None else [_json(view)]}, None if view is None else _describe(view))
+    answer(
+        as_json,
+        {"schedules": [] if view is None else [schedule_document(view)]},
+        None if view is None else _describe(view),
+    )
     if view is None:
         raise _missing(app, queue, name)
 
@@ -138,7 +142,7 @@ def _next(view: ScheduleView, now_ms: float) -> str:
 
 def _describe(view: ScheduleView) -> str:
     now_ms = time.time() * limits.SECOND
-    paused = time_of(_ms(view.paused), now_ms)
+    paused = time_of(ms_of(view.paused), now_ms)
     return facts(
         [
             ("schedule", view.name),
@@ -147,8 +151,8 @@ def _describe(view: ScheduleView) -> str:
             ("when", view.explanation),
             ("app", view.source or "(added at run time)"),
             ("paused", f"{paused}{f': {view.reason}' if view.reason else ''}" if paused else None),
-            ("next", time_of(_ms(view.next), now_ms) or (None if paused else "(over)")),
-            ("last", time_of(_ms(view.last), now_ms)),
+            ("next", time_of(ms_of(view.next), now_ms) or (None if paused else "(over)")),
+            ("last", time_of(ms_of(view.last), now_ms)),
             ("last job", view.last_id),
             ("runs", f"{view.runs:,}"),
             ("skipped", f"{view.skipped:,} (the previous job had not ended)" if view.skipped else None),
@@ -157,27 +161,3 @@ def _describe(view: ScheduleView) -> str:
             ("overlap", view.overlap),
         ]
     )
-
-
-def _json(view: ScheduleView) -> dict[str, object]:
-    return {
-        "name": view.name,
-        "queue": view.queue,
-        "task": view.task,
-        "when": view.explanation,
-        "app": view.source,
-        "next_ms": _ms(view.next),
-        "last_ms": _ms(view.last),
-        "last_id": view.last_id,
-        "runs": view.runs,
-        "skipped": view.skipped,
-        "missed": view.missed,
-        "paused_ms": _ms(view.paused),
-        "reason": view.reason,
-        "catch_up": view.catch_up,
-        "overlap": view.overlap,
-    }
-
-
-def _ms(at: datetime | None) -> int | None:
-    return None if at is None else to_ms(at)

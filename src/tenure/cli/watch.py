@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -18,12 +17,13 @@ from tenure.cli.output.text import amount
 from tenure.core import limits
 from tenure.core.errors import JobNotFound
 from tenure.core.job import JobView, State
+from tenure.manage.documents import Parts, encoded, job_document
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 
-def watch(app: Tenure, queue: str, job_id: str, *, parts: jobs.Parts, as_json: bool) -> Exit:
+def watch(app: Tenure, queue: str, job_id: str, *, parts: Parts, as_json: bool) -> Exit:
     """Show a job until it has ended. Returns OK if it completed, FAILED otherwise.
 
     Raises `JobNotFound`, also if the job is gone and has no record.
@@ -33,7 +33,7 @@ def watch(app: Tenure, queue: str, job_id: str, *, parts: jobs.Parts, as_json: b
     last: JobView | None = None
     for last in _drawn(views) if live else views:
         if as_json:
-            click.echo(json.dumps(jobs.to_json(last, parts)))
+            click.echo(encoded(job_document(last, parts), lines=False))
         elif not live:
             click.echo(_line(last))
     if last is None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tenure.client.client import Client
     from tenure.core.engine import FullEngine
 
-_LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
+LANES_MAX = 1_000_000
+"""The most lanes of one listing."""
 _MOST_CURSOR = 2**64 - 1
 """The cursors of Redis are 64-bit numbers."""
 
@@ -48,11 +50,7 @@ class Inspect:
         On a cluster that has lost a node: without the partitions that are `unreachable`. Raises `Unreachable` when
         that is all of the queue.
         """
-        view = yield from self._client.engine.queue(names.queue_name(name))
-        if view.oldest_ms is not None or not view.counts[State.READY]:
-            return view
-        first = yield from self._client.engine.page(name, State.READY, limit=1)
-        return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
+        return full_view(self._client.engine, names.queue_name(name))
 
     aqueue = asynchronous(queue)
 
@@ -127,8 +125,8 @@ class Inspect:
         `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
         """
         self._client.require(Feature.LANES)
-        if state not in _LISTED:
-            raise invalid("state", f"one of {', '.join(_LISTED)}", names.shown(state))
+        if state not in LISTED:
+            raise invalid("state", f"one of {', '.join(LISTED)}", names.shown(state))
         names.count(cursor, "cursor", most=_MOST_CURSOR)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
@@ -172,6 +170,28 @@ def queue_names(engine: FullEngine) -> Steps[list[str]]:
     """Return the names of the queues that exist."""
     found = yield from engine.queues()
     return [name for name in found if names.is_queue_name(name)]  # another program may have added others
+
+
+def full_view(engine: FullEngine, name: str) -> Steps[QueueView]:
+    """Return a queue with the enqueue time of the job that is next."""
+    view = yield from engine.queue(name)
+    if view.oldest_ms is not None or not view.counts[State.READY]:
+        return view
+    first = yield from engine.page(name, State.READY, limit=1)
+    return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
+
+
+def lanes_in(engine: FullEngine, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[list[LaneView]]:
+    """Return about `most` lanes in one state, each once although pages repeat some while lanes come and go."""
+    found: dict[str, LaneView] = {}
+    cursor = 0
+    while len(found) < most:
+        page = yield from engine.lanes(queue, state, cursor)
+        found |= {lane.name: lane for lane in page.lanes if lane.name not in found}
+        cursor = page.cursor
+        if not cursor:
+            break
+    return list(found.values())
 
 
 def state_of(value: State | str) -> State:

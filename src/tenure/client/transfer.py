@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
+from tenure.client.inspect import lanes_in
 from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature, WrongState
@@ -186,14 +187,8 @@ class Transfer:
                     source.run(source.engine.resume_lane(source.queue, name))
 
     @staticmethod
-    def _lanes(side: Side, state: LaneState) -> Iterator[LaneView]:
-        cursor = 0
-        for _ in range(limits.PURGE_ROUNDS):
-            page = side.run(side.engine.lanes(side.queue, state, cursor))
-            yield from page.lanes
-            cursor = page.cursor
-            if not cursor:
-                break
+    def _lanes(side: Side, state: LaneState) -> list[LaneView]:
+        return side.run(lanes_in(side.engine, side.queue, state))
 
     def _take_settings(self) -> None:
         """Give the destination the settings that it does not have, and resume it unless the source is paused."""

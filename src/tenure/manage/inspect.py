@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
 from tenure.client.client import asynchronous, blocking
-from tenure.client.inspect import Inspect, queue_names, state_of
+from tenure.client.handle import with_public_view
+from tenure.client.inspect import LANES_MAX, Inspect, lanes_in, queue_names, state_of
+from tenure.client.reasons import awaiting_beside, reason
 from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import RedisError, is_silent
-from tenure.core.job import State
+from tenure.core.job import JobView, State
+from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps
+from tenure.manage.overview import Overview, overview_of
 from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search, Selection, queues_meant
 
 FOUND_MAX: Final = 1_000
@@ -131,6 +135,37 @@ class JobSearch(Inspect):
         return Places(tuple(found), tuple(queues), refused)
 
     aplaces = asynchronous(places)
+
+    @blocking
+    def overview(self, queue: str | None = None) -> Steps[Overview]:
+        """Return all queues (at most 1,000) and workers, or one queue and the workers that serve it.
+
+        app.inspect.overview().without_worker
+        """
+        return overview_of(self._client.engine, None if queue is None else names.queue_name(queue), _now_ms())
+
+    aoverview = asynchronous(overview)
+
+    @blocking
+    def explained(self, queue: str, id: str) -> Steps[tuple[JobView | None, int]]:
+        """Return a job with the reason why it waits, and how many jobs of its worker wait for the result of another."""
+        engine = self._client.engine
+        view = yield from with_public_view(engine.job(names.queue_name(queue), names.known_id(id)))
+        if view is None:
+            return None, 0
+        view = replace(view, waits=(yield from reason(engine, view, _now_ms())))
+        return view, (yield from awaiting_beside(engine, view))
+
+    aexplained = asynchronous(explained)
+
+    @blocking
+    def all_lanes(self, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[tuple[list[LaneView], bool]]:
+        """Return at most `most` lanes in one state, and whether there are more."""
+        self._client.require(Feature.LANES)
+        found = yield from lanes_in(self._client.engine, names.queue_name(queue), state, most + 1)
+        return found[:most], len(found) > most
+
+    aall_lanes = asynchronous(all_lanes)
 
 
 def _now_ms() -> float:

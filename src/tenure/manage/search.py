@@ -10,13 +10,12 @@ from typing import Final
 
 import msgspec
 
-from tenure.client.inspect import queue_names
+from tenure.client.inspect import LISTED, lanes_in, queue_names
 from tenure.client.unique import public_view
 from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine, Trait
 from tenure.core.errors import UnsupportedFeature, invalid
 from tenure.core.job import JobView, State
-from tenure.core.shape import LaneState
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
 
@@ -250,14 +249,9 @@ class Search:
     def _lanes(self, queue: str) -> Steps[list[str]]:
         """Return the names of the lanes in which jobs may wait, about `LOOK_MAX` of each state."""
         found: dict[str, None] = {}
-        for state in (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED):
-            cursor = 0
-            for _ in range(LOOK_MAX // limits.PAGE_MAX):
-                page = yield from self._engine.lanes(queue, state, cursor)
-                found |= dict.fromkeys(lane.name for lane in page.lanes)
-                cursor = page.cursor
-                if not cursor:
-                    break
+        for state in LISTED:
+            lanes = yield from lanes_in(self._engine, queue, state, LOOK_MAX)
+            found |= dict.fromkeys(lane.name for lane in lanes)
         return list(found)
 
 

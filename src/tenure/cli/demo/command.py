@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tenure.cli.errors import Exit
-from tenure.cli.output.text import dump
+from tenure.manage.documents import encoded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,7 +69,7 @@ def demo(directory: Path | None, as_json: bool) -> Exit:
             server.close()
     if as_json:
         shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(report).items()}
-        click.echo(dump({**shown, "problems": report.problems}))
+        click.echo(encoded({**shown, "problems": report.problems}))
     else:
         _show(console, report)
     return Exit.FAILED if report.problems else Exit.OK

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from tenure.cli.output.tables import Table
-from tenure.cli.output.text import ago, amount, distance, facts, indented, percent, time_of
+from tenure.cli.output.text import ago, amount, distance, facts, indented, time_of
 from tenure.core.job import ErrorInfo, JobView
 from tenure.core.shape import Progress, UniqueRule, Until
 from tenure.core.stores import key_of
 from tenure.core.text import masked
+from tenure.manage.documents import COUNTS, NO_PARTS, TIMES, Parts, percent, text_of
 
 JOBS_SHOWN: Final = 20
 """Jobs of each state that `tenure jobs` shows by default."""
 CONTENT_SHOWN: Final = 8 * 1024
 """Bytes of a payload or a result that are shown as text. JSON has all of them."""
 
-_TIMES: Final = ("scheduled_for", "enqueued", "due", "started", "ended", "expires")
-_COUNTS: Final = ("failures", "crashes")
 
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What is shown only when asked for. `content`: payload and result."""
-
-    content: bool = False
-    headers: bool = False
-
-
-_NONE: Final = Parts()
-
-
-def describe(view: JobView, now_ms: float, parts: Parts = _NONE) -> str:
+def describe(view: JobView, now_ms: float, parts: Parts = NO_PARTS) -> str:
     """Format all facts of a job, one in each line, the traceback last."""
     shape, error = view.shape, view.error
     lane = shape.lane
@@ -53,10 +40,10 @@ def describe(view: JobView, now_ms: float, parts: Parts = _NONE) -> str:
         ("persistent", "yes" if shape.persistent else None),
         ("limits", ", ".join(rule.name for rule in shape.limits) or None),
         ("share", shape.share),
-        *((name, str(getattr(view, name))) for name in _COUNTS),
+        *((name, str(getattr(view, name))) for name in COUNTS),
         ("worker", view.worker),
         ("token", None if view.token is None else str(view.token)),
-        *((name, time_of(getattr(view, f"{name}_ms"), now_ms)) for name in _TIMES),
+        *((name, time_of(getattr(view, f"{name}_ms"), now_ms)) for name in TIMES),
         ("headers", _headers_text(view.headers, parts.headers) if view.headers else None),
         ("payload", key_of(view.headers) or _content(view.payload, parts.content)),
         ("result", _content(view.result or None, parts.content)),
@@ -82,15 +69,15 @@ def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str, *,
             "priority": str(view.shape.priority or ""),
             "progress": "" if view.progress is None else _share(view.progress),
             "cancelling": "" if view.cancelling is None else "asked",
-            **{name: str(getattr(view, name)) for name in _COUNTS},
+            **{name: str(getattr(view, name)) for name in COUNTS},
             "when": _when(view, now_ms),
             "error": view.error.type if view.error else "",
             "message": masked(view.error.message).partition("\n")[0] if view.error else "",
         }
         for view in jobs
     )
-    table = Table(title, rows, (*_COUNTS, "priority", "progress", "when"), empty)
-    spare = (tuple(name for name in table.only("0") if name in _COUNTS), ("crashes",), ("failures",), ("when",))
+    table = Table(title, rows, (*COUNTS, "priority", "progress", "when"), empty)
+    spare = (tuple(name for name in table.only("0") if name in COUNTS), ("crashes",), ("failures",), ("when",))
     cut_note = "Messages are cut at ...: `tenure job JOB_ID` shows all of one."
     return replace(table, spare=spare, cut="message", cut_note=cut_note).without_empty(
         "lane", "priority", "progress", "cancelling", "error", "message"
@@ -105,35 +92,6 @@ def _earlier_text(error: ErrorInfo, now_ms: float) -> str:
     """Format the error of an earlier attempt in one line."""
     when = "" if error.at_ms is None else f", {ago(now_ms - error.at_ms)} ago"
     return f"attempt {error.attempt or '?'}{when}: {masked(error_text(error)).partition(chr(10))[0]}"
-
-
-def to_json(view: JobView, parts: Parts = _NONE) -> dict[str, Any]:
-    """Return a job with the names of the fields of its view, and the payload and the result as text."""
-    progress, shape = view.progress, view.shape
-    return {
-        "id": view.id,
-        "queue": view.queue,
-        "state": view.state.value,
-        "task": view.task,
-        "lane": shape.lane,
-        "lane_limit": shape.lane_limit,
-        "priority": shape.priority,
-        "unique": shape.unique and {"key": shape.unique.key, "until": shape.unique.until.value},
-        "persistent": shape.persistent,
-        "limits": [asdict(rule) for rule in shape.limits],
-        "share": shape.share,
-        **{name: getattr(view, name) for name in _COUNTS},
-        **{f"{name}_ms": getattr(view, f"{name}_ms") for name in _TIMES},
-        "worker": view.worker,
-        "token": view.token,
-        "progress": progress and {**asdict(progress), "percent": percent(progress.current, progress.total)},
-        "cancelling": view.cancelling,
-        "waits": view.waits,
-        "error": view.error and asdict(view.error),
-        "earlier_errors": [asdict(error) for error in view.earlier_errors],
-        **({"payload": _text(view.payload), "result": _text(view.result)} if parts.content else {}),
-        **({"headers": dict(view.headers or {})} if parts.headers else {}),
-    }
 
 
 def _progress_text(progress: Progress, now_ms: float) -> str:
@@ -167,10 +125,6 @@ def _content(data: bytes | None, shown: bool) -> str | None:
         return None
     if not shown:
         return f"{len(data):,} bytes (--payload shows them)"
-    text = masked(_text(data[:CONTENT_SHOWN]) or "")
+    text = masked(text_of(data[:CONTENT_SHOWN]) or "")
     more = len(data) - CONTENT_SHOWN
     return text if more <= 0 else f"{text}\n... ({more:,} bytes more; --json has all)"
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")

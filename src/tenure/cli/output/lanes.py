@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from tenure.app.app import Tenure
 from tenure.cli.output.tables import Table
 from tenure.cli.output.text import ago, facts, time_of
-from tenure.core import limits
 from tenure.core.shape import LaneState, LaneView
 
 _MEANINGS: Final = {
@@ -20,28 +17,6 @@ _MEANINGS: Final = {
     LaneState.PARKED: " (set aside until it is resumed)",
     LaneState.IDLE: " (no job of it waits or runs)",
 }
-LISTED: Final = tuple(state for state in _MEANINGS if state is not LaneState.IDLE)
-_MAX_PAGES: Final = 10_000
-"""Pages of one listing, so that it ends whatever Redis answers."""
-
-
-def lanes_of(app: Tenure, queue: str, state: LaneState) -> Iterator[LaneView]:
-    """Yield the lanes in one state, page by page. While lanes come and go, a page may repeat some; each comes once."""
-    seen: set[str] = set()
-    cursor = 0
-    for _ in range(_MAX_PAGES):
-        page = app.inspect.lanes(queue, state, cursor)
-        yield from (lane for lane in page.lanes if lane.name not in seen)
-        seen |= {lane.name for lane in page.lanes}
-        cursor = page.cursor
-        if not cursor:
-            return
-
-
-def first_lanes(app: Tenure, queue: str, state: LaneState) -> tuple[list[LaneView], bool]:
-    """Return at most `PAGE_MAX` lanes, and whether there are more."""
-    found = list(islice(lanes_of(app, queue, state), limits.PAGE_MAX + 1))
-    return found[: limits.PAGE_MAX], len(found) > limits.PAGE_MAX
 
 
 def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bool, now_ms: float) -> Table:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from tenure.app.app import Tenure
 from tenure.cli.errors import note, safe
-from tenure.cli.output.overview import Overview, look
+from tenure.cli.output.overview import overview_tables
 from tenure.cli.output.tables import Table, drawn, plain
 from tenure.core import limits
 from tenure.core.errors import RedisError
+from tenure.manage.documents import encoded, overview_document, refused_document
+from tenure.manage.overview import Overview
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -31,14 +31,15 @@ _BESIDE = 8
 
 def follow(app: Tenure, queue: str | None, *, as_json: bool) -> None:
     """Show queues and workers every second until Ctrl-C. Without Redis at the start, it raises; later, it waits."""
-    seen = look(app, queue)
+    seen = app.inspect.overview(queue)
     if sys.stdout.isatty() and not as_json:
         _draw(app, queue, seen)
     while True:
         if as_json:
-            click.echo(json.dumps({"at_ms": round(time.time() * limits.SECOND), **seen.to_json()}, default=asdict))
+            at = {"at_ms": round(time.time() * limits.SECOND)}
+            click.echo(encoded(at | overview_document(seen) | refused_document(seen), lines=False))
         else:
-            tables = "\n\n".join(plain(table) for table in seen.tables())
+            tables = "\n\n".join(plain(table) for table in overview_tables(seen))
             click.echo(f"{time.strftime('%H:%M:%S')}\n{tables}\n")
             for trouble in seen.troubles():
                 note(trouble)
@@ -50,7 +51,7 @@ def _next(app: Tenure, queue: str | None) -> Overview:
     while True:
         time.sleep(REFRESH_MS / limits.SECOND)
         try:
-            return look(app, queue)
+            return app.inspect.overview(queue)
         except RedisError as error:
             note(error.found or str(error))
 
@@ -66,7 +67,7 @@ def _draw(app: Tenure, queue: str | None, seen: Overview) -> None:
             screen.update(_picture(console, seen, trouble), refresh=True)
             time.sleep(REFRESH_MS / limits.SECOND)
             try:
-                seen, trouble, at = look(app, queue), "", time.strftime("%H:%M:%S")
+                seen, trouble, at = app.inspect.overview(queue), "", time.strftime("%H:%M:%S")
             except RedisError as error:
                 # The screen keeps what it showed last, and says how old that is.
                 trouble = f"As it was at {at}: {error.found or error}"
@@ -78,7 +79,7 @@ def _picture(console: Console, seen: Overview, trouble: str) -> Group:
 
     clock = Text(f"{time.strftime('%H:%M:%S')}  Ctrl-C ends.", style="dim")
     troubles = [Text(safe(one), style="red") for one in ([trouble] if trouble else seen.troubles())]
-    tables = _cut(seen.tables(), console.height - _BESIDE)
+    tables = _cut(overview_tables(seen), console.height - _BESIDE)
     return Group(clock, *troubles, *(part for table in tables for part in drawn(table, console)))
 
 

@@ -4,113 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from tenure.app.app import Tenure
 from tenure.cli.output.tables import Table
 from tenure.cli.output.text import ago, took
-from tenure.client.reasons import has_no_free_slot, is_living, unserved
+from tenure.client.reasons import is_living
 from tenure.core import limits
-from tenure.core.errors import RedisError, Unreachable, is_silent
+from tenure.core.errors import RedisError, Unreachable
 from tenure.core.job import QueueView, State, WorkerView
-from tenure.core.latency import Latency, Percentiles, latency_of
+from tenure.core.latency import Latency, Percentiles
 from tenure.core.shape import LaneFailure
-from tenure.protocols.registry import entry_of
-
-QUEUES_SHOWN: Final = 1_000
-"""Queues that `tenure info` shows."""
+from tenure.manage.overview import Overview
 
 _SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "reserved", "newer_layout")
 """The fields of a queue that are shown when they have a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """Queues and workers at one moment.
-
-    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show, or whose node of a
-    cluster is lost.
-    """
-
-    queues: tuple[QueueView, ...]
-    workers: tuple[WorkerView, ...]
-    left_out: int = 0
-    refused: Mapping[str, RedisError] = field(default_factory=dict)
-    without_worker: frozenset[str] = frozenset()
-    """The queues with waiting jobs that no living worker serves."""
-    all_awaiting: frozenset[str] = frozenset()
-    """The queues with ready jobs and living workers, where jobs that wait for results hold all slots."""
-
-    def to_json(self) -> dict[str, Any]:
-        refused = [{"queue": name, "error": str(error)} for name, error in self.refused.items()]
-        return {**self.common_json(), "refused": refused}
-
-    def common_json(self) -> dict[str, Any]:
-        """What the documents of all queues and of one have."""
-        waiting = {"without_worker": sorted(self.without_worker), "all_awaiting": sorted(self.all_awaiting)}
-        return {"queues": self.queues, "latency": self.latency, **workers_json(self.workers), **waiting}
-
-    @property
-    def latency(self) -> dict[str, Latency]:
-        """How long jobs lately waited and ran, of each queue of the workers."""
-        times = [pair for worker in self.workers for pair in worker.times.items()]
-        found = {view.name: latency_of(one for name, one in times if name == view.name) for view in self.queues}
-        return {name: latency for name, latency in found.items() if latency.run is not None}
-
-    def troubles(self) -> list[str]:
-        """Return what is not shown, and why: queues with the same reason, as those of a lost node, in one text."""
-        by_reason: dict[str, list[str]] = {}
-        for name, error in self.refused.items():
-            by_reason.setdefault(str(error), []).append(repr(name))
-        refused = [
-            f"Queue{'s' * (len(names) > 1)} {', '.join(names)} cannot be shown. {why}"
-            for why, names in by_reason.items()
-        ]
-        return refused + [
-            f"Queue {view.name!r} is shown without these partitions, because their nodes cannot be reached: "
-            f"{', '.join(map(str, view.unreachable))}."
-            for view in self.queues
-            if view.unreachable
-        ]
-
-    def tables(self) -> list[Table]:
-        now_ms = time.time() * limits.SECOND
-        return [
-            queue_table(self.queues, now_ms, self.refused, self.without_worker, self.all_awaiting),
-            *latency_tables(self.latency),
-            worker_table(self.workers, now_ms),
-        ]
-
-
-def look(app: Tenure, queue: str | None) -> Overview:
-    """Read all queues and workers, or one queue and the workers that serve it."""
-    workers = sorted(app.inspect.workers(), key=lambda view: view.id)
-    if queue is not None:
-        workers = [one for one in workers if queue in one.queues]
-    names = sorted(app.inspect.queues()) if queue is None else [queue]
-    queues: list[QueueView] = []
-    refused: dict[str, RedisError] = {}
-    for name in names[:QUEUES_SHOWN]:
-        try:
-            queues.append(app.inspect.queue(name))
-        except RedisError as error:
-            if is_silent(error):
-                raise
-            # As when another program has a key of this queue: show the others
-            refused[name] = error
+def overview_tables(seen: Overview) -> list[Table]:
+    """Show queues, how long their jobs waited and ran, and workers."""
     now_ms = time.time() * limits.SECOND
-    # Workers of other programs do not announce themselves.
-    alone = () if entry_of(app.engine).has_foreign_clients else queues
-    without_worker = frozenset(view.name for view in alone if unserved(view, workers, now_ms))
-    all_awaiting = frozenset(view.name for view in alone if has_no_free_slot(view, workers, now_ms))
-    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused, without_worker, all_awaiting)
-
-
-def workers_json(workers: Sequence[WorkerView]) -> dict[str, Any]:
-    """The workers, without the counts that `latency` is made of and the limits in their code."""
-    left_out = ("times", "limits", "tasks")
-    return {"workers": [{key: value for key, value in asdict(one).items() if key not in left_out} for one in workers]}
+    return [
+        queue_table(seen.queues, now_ms, seen.refused, seen.without_worker, seen.all_awaiting),
+        *latency_tables(seen.latency),
+        worker_table(seen.workers, now_ms),
+    ]
 
 
 def queue_table(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import click
 
 from tenure.cli.errors import safe, visible
-from tenure.cli.output.text import dump
+from tenure.manage.documents import encoded
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -102,7 +102,7 @@ def _shortened(text: str, most: int) -> str:
 def answer(as_json: bool, document: object, shown: str | Sequence[Table] | None) -> None:
     """Print the answer of a command: the document as JSON, or the text or tables. None: an error follows instead."""
     if as_json:
-        click.echo(dump(document))
+        click.echo(encoded(document))
     elif isinstance(shown, str):
         click.echo(safe(shown))
     elif shown is not None:

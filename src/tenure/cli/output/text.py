@@ -1,26 +1,19 @@
-"""Values as text: facts of one thing, a name and a value in each line; counts, times, amounts, JSON."""
+"""Values as text: facts of one thing, a name and a value in each line; counts, times, amounts."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
 from tenure.cli.errors import visible
 from tenure.core import limits
+from tenure.manage.documents import percent
 
 _NAME: Final = 12
 """The width of names, unless one is longer."""
 _WHOLE: Final = 1e15
 """Above it, a float has no single units."""
-
-
-def dump(value: object) -> str:
-    """Format JSON for people and programs. Views have the names of their fields."""
-    return json.dumps(value, indent=2, default=asdict)
 
 
 def facts(known: Sequence[tuple[str, str | None]]) -> str:
@@ -93,14 +86,6 @@ def amount(current: float, total: float | None) -> str:
         return _number(current)
     share = percent(current, total)
     return f"{_number(current)} of {_number(total)}" + ("" if share is None else f" ({share}%)")
-
-
-def percent(current: float, total: float | None) -> int | None:
-    """Return a percentage, rounded down so that only what is done has 100. None if it means nothing."""
-    if total is None or not total > 0:
-        return None
-    share = 100 * (current / total)
-    return math.floor(share) if math.isfinite(share) else None
 
 
 def _number(value: float) -> str:

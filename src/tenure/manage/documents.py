@@ -1,0 +1,160 @@
+"""The JSON of each view: the keys of `--json`, which programs of users read."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from tenure.core.job import JobView, QueueView
+from tenure.core.schedule import ScheduleView
+from tenure.core.when import to_ms
+from tenure.manage.bulk import BulkChange
+from tenure.manage.inspect import Listing
+from tenure.manage.overview import Overview
+
+TIMES: Final = ("scheduled_for", "enqueued", "due", "started", "ended", "expires")
+COUNTS: Final = ("failures", "crashes")
+
+Document: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What of a job is shown only when asked for. `content`: payload and result."""
+
+    content: bool = False
+    headers: bool = False
+
+
+NO_PARTS: Final = Parts()
+
+
+def encoded(document: object, *, lines: bool = True) -> str:
+    """Format a document as JSON, over several lines or in one. Views in it have the names of their fields."""
+    return json.dumps(document, indent=2 if lines else None, default=asdict)
+
+
+def job_document(view: JobView, parts: Parts = NO_PARTS) -> Document:
+    """Return a job with the names of the fields of its view, and the payload and the result as text."""
+    progress, shape = view.progress, view.shape
+    return {
+        "id": view.id,
+        "queue": view.queue,
+        "state": view.state.value,
+        "task": view.task,
+        "lane": shape.lane,
+        "lane_limit": shape.lane_limit,
+        "priority": shape.priority,
+        "unique": shape.unique and {"key": shape.unique.key, "until": shape.unique.until.value},
+        "persistent": shape.persistent,
+        "limits": [asdict(rule) for rule in shape.limits],
+        "share": shape.share,
+        **{name: getattr(view, name) for name in COUNTS},
+        **{f"{name}_ms": getattr(view, f"{name}_ms") for name in TIMES},
+        "worker": view.worker,
+        "token": view.token,
+        "progress": progress and {**asdict(progress), "percent": percent(progress.current, progress.total)},
+        "cancelling": view.cancelling,
+        "waits": view.waits,
+        "error": view.error and asdict(view.error),
+        "earlier_errors": [asdict(error) for error in view.earlier_errors],
+        **({"payload": text_of(view.payload), "result": text_of(view.result)} if parts.content else {}),
+        **({"headers": dict(view.headers or {})} if parts.headers else {}),
+    }
+
+
+def listing_document(listing: Listing) -> Document:
+    """Return the jobs of a listing, and where it continues."""
+    found = listing.found
+    return {
+        "jobs": [job_document(view) for one in found.values() for view in one.jobs],
+        "totals": {state.value: one.total for state, one in found.items()},
+        "more": [state.value for state, one in found.items() if one.next],
+        "next": {state.value: one.next for state, one in found.items() if one.next},
+    }
+
+
+def overview_document(seen: Overview) -> Document:
+    """Return queues and workers, without the counts that `latency` is made of and the limits in the workers' code."""
+    left_out = ("times", "limits", "tasks")
+    return {
+        "queues": seen.queues,
+        "latency": seen.latency,
+        "workers": [{key: value for key, value in asdict(one).items() if key not in left_out} for one in seen.workers],
+        "without_worker": sorted(seen.without_worker),
+        "all_awaiting": sorted(seen.all_awaiting),
+    }
+
+
+def refused_document(seen: Overview) -> Document:
+    """Return the queues that an overview of all queues could not show."""
+    return {"refused": [{"queue": name, "error": str(error)} for name, error in seen.refused.items()]}
+
+
+def settings_document(view: QueueView) -> Document:
+    """Return the settings of a queue."""
+    return {
+        "queue": view.name,
+        **asdict(view.settings),
+        "partitions": view.partitions,
+        "repartition": view.repartition and asdict(view.repartition),
+        "unreachable": view.unreachable,
+    }
+
+
+def change_document(change: BulkChange, *, dry_run: bool) -> Document:
+    """Return what a change of many jobs has found and done."""
+    done = change.done
+    return {
+        "found": change.meant,
+        **done,
+        "left": change.left,
+        "queues": [
+            {"queue": one.queue, "found": one.found, **{kind: one.done[kind] for kind in done}}
+            for one in change.queues
+            if one.found or one.done
+        ],
+        **({"jobs": [{"queue": view.queue, "id": view.id} for view in change.jobs]} if dry_run else {}),
+    }
+
+
+def schedule_document(view: ScheduleView) -> Document:
+    """Return a schedule with its times in milliseconds."""
+    return {
+        "name": view.name,
+        "queue": view.queue,
+        "task": view.task,
+        "when": view.explanation,
+        "app": view.source,
+        "next_ms": ms_of(view.next),
+        "last_ms": ms_of(view.last),
+        "last_id": view.last_id,
+        "runs": view.runs,
+        "skipped": view.skipped,
+        "missed": view.missed,
+        "paused_ms": ms_of(view.paused),
+        "reason": view.reason,
+        "catch_up": view.catch_up,
+        "overlap": view.overlap,
+    }
+
+
+def ms_of(at: datetime | None) -> int | None:
+    """Return a time in milliseconds."""
+    return None if at is None else to_ms(at)
+
+
+def percent(current: float, total: float | None) -> int | None:
+    """Return a percentage, rounded down so that only what is done has 100. None if it means nothing."""
+    if total is None or not total > 0:
+        return None
+    share = 100 * (current / total)
+    return math.floor(share) if math.isfinite(share) else None
+
+
+def text_of(data: bytes | None) -> str | None:
+    """Return bytes as text, with escapes for those that are not UTF-8."""
+    return None if data is None else data.decode("utf-8", "backslashreplace")
