@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tenure.app.preflight import Level
 from tenure.core.errors import AccessDenied, ReplyError
 from tenure.core.steps import Command, Invoke, Script, Steps
+from tenure.manage.preflight import Level
 from tenure.protocols.registry import rights_of
 from tests.support.checking import inspection
 from tests.support.world import NAMESPACE, World

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import pytest
 
-from tenure.app.preflight import inspect_server
 from tenure.core import events
 from tenure.core.clock import lease_clock
 from tenure.core.engine import Timing
@@ -28,6 +27,7 @@ from tenure.core.job import NewJob, State
 from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
 from tenure.engines.native.scripts import SCRIPTS
+from tenure.manage.preflight import inspect_server
 from tenure.processes.link import KeeperLink
 from tenure.processes.messages import Orders, encode
 from tenure.protocols.registry import engine_spec_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenure.app.preflight import Inspection, inspect_server, inspect_use
 from tenure.core.steps import Steps
+from tenure.manage.preflight import Inspection, inspect_server, inspect_use
 from tenure.protocols.spec import Rights
 
 

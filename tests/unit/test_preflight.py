@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tenure.app.preflight import Finding, Inspection, Level, combined, fields_of, judge, log
 from tenure.core.errors import AccessDenied, QueueFull
 from tenure.core.steps import Command
 from tenure.engines.native import NativeEngine
 from tenure.engines.native import rights as native
 from tenure.engines.redis_work_queue import rights as redis_work_queue
+from tenure.manage.preflight import Finding, Inspection, Level, combined, fields_of, judge, log
 from tenure.protocols.registry import rights_of
 from tests.support.checking import inspection
 

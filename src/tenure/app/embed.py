@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final, Protocol, Self, TypedDict
 
-from tenure.app.preflight import log
 from tenure.app.run import Finished, RunnableApp, WorkerOptions, inspect_redis, queues_of, run_worker
 from tenure.client.client import a_loop_runs
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, NotConfigured, SyncOnLoop, WorkerFailed, invalid
+from tenure.manage.preflight import log
 from tenure.runtime.lifespan import LifespanFailed
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.worker import Worker

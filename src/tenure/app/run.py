@@ -8,34 +8,23 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Protocol
 
 from tenure.app.attempts import AppCode
-from tenure.app.preflight import (
-    COMMANDS,
-    Finding,
-    Inspection,
-    combined,
-    inspect_server,
-    inspect_use,
-    inspect_wait,
-    unheard,
-)
 from tenure.client.client import new_id
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
 from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine
-from tenure.core.errors import AccessDenied, InvalidArgument, ReplyError, TenureError, Unreachable
-from tenure.core.steps import WaitLost
+from tenure.core.errors import InvalidArgument, TenureError, Unreachable
 from tenure.core.task import TaskSpec
+from tenure.manage.checks import inspect_all
+from tenure.manage.preflight import Inspection
 from tenure.processes.health import HEALTH_MS
 from tenure.processes.link import KeeperLink, ParentSocket
 from tenure.processes.messages import Status, WorkerState
 from tenure.processes.overdue import Timeouts
 from tenure.processes.recycling import Wear
-from tenure.protocols.registry import engine_spec_of, entry_of, rights_of
-from tenure.protocols.spec import Rights
+from tenure.protocols.registry import engine_spec_of, entry_of
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.drivers import asyncio_driver
 from tenure.redis.url import is_cluster
@@ -103,17 +92,12 @@ async def inspect_redis(app: RunnableApp, wait_s: float | None) -> Inspection:
     Raises `AccessDenied`, and `Unreachable` after `wait_s` seconds; None: it tries without end.
     """
     driver = _driver(app, limits.START_PATIENCE_MS if wait_s is None else round(wait_s * limits.SECOND))
-    reported, clustered = Once(), is_cluster(app.settings.url)
-    look = partial(inspect_server, clustered)
-    rights = rights_of(app.engine, clustered)
+    reported = Once()
     try:
         while True:
             try:
-                found = combined(await driver.run_on_each(look))
-                more = await driver.run(inspect_use(rights)) if found.is_usable else ()
-                if found.is_usable and all(one.name != COMMANDS for one in more):
-                    more = (*more, *await _through_proxies(driver, rights))
-                return Inspection((*found.findings, *more))
+                # A wait without a reply: Redis may have been restarted just now; a worker copes with that.
+                return await inspect_all(driver, app.engine, is_cluster(app.settings.url), lambda error: ())
             except Unreachable as error:
                 if wait_s is not None:
                     raise
@@ -121,22 +105,6 @@ async def inspect_redis(app: RunnableApp, wait_s: float | None) -> Inspection:
                     log_event("redis_lost", what="start", error=str(error))
     finally:
         await driver.close()
-
-
-async def _through_proxies(driver: AsyncDriver, rights: Rights) -> tuple[Finding, ...]:
-    """Try to wait and to listen. A user without the right to it has another finding."""
-    found: tuple[Finding, ...] = ()
-    with contextlib.suppress(WaitLost):  # Redis may have been restarted just now; a worker copes with that
-        found = await driver.run(inspect_wait(rights))
-    if not rights.channel:
-        return found
-    try:
-        async with driver.subscribe(rights.channel):
-            return found
-    except AccessDenied:
-        return found
-    except ReplyError as error:
-        return (*found, unheard(error))
 
 
 async def run_worker(

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import sys
 import textwrap
-from contextlib import closing
 from typing import Final
 
 import click
 
 from tenure.app.app import Tenure
-from tenure.app.preflight import (
-    COMMANDS,
-    Finding,
-    Inspection,
-    Level,
-    combined,
-    failed,
-    inspect_server,
-    inspect_use,
-    inspect_wait,
-    no_waits,
-    unheard,
-)
-from tenure.app.queue_checks import layouts, outside
 from tenure.cli.errors import Exit, visible
 from tenure.cli.reach import reaching
-from tenure.client.connections import Connections
-from tenure.core.errors import AccessDenied, RedisError
-from tenure.core.steps import WaitLost
+from tenure.client.connections import driver_options, refuse_outside_of_fixtures
+from tenure.core.errors import RedisError
 from tenure.core.text import masked
+from tenure.manage.checks import inspect_all, layouts, outside
 from tenure.manage.documents import encoded
+from tenure.manage.preflight import Finding, Inspection, Level, failed, no_waits
 from tenure.protocols.registry import rights_of
-from tenure.protocols.spec import Rights
+from tenure.redis.drivers import asyncio_driver
 from tenure.redis.url import Target, is_cluster
 
 _COLORS: Final = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARNING: "yellow", Level.ERROR: "red"}
@@ -69,7 +56,7 @@ def check(strict: bool, acl: str | None, app: Tenure, as_json: bool) -> Exit:
         words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine, is_cluster(app.settings.url)).needed)
         click.echo(encoded({"acl": words}) if as_json else " ".join(map(_quoted, words)))
         return Exit.OK
-    found = _look(app)
+    found = asyncio.run(_look(app))
     fit = not found.errors and not (strict and found.warnings)
     findings = [
         {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
@@ -90,37 +77,19 @@ def _quoted(word: str) -> str:
     return '"' + "".join(char if _PLAIN.fullmatch(char := chr(byte)) else f"\\x{byte:02x}" for byte in data) + '"'
 
 
-def _look(app: Tenure) -> Inspection:
+async def _look(app: Tenure) -> Inspection:
     """Run the checks. If Redis cannot be reached, or denies access, that is the only finding."""
-    with closing(Connections(app.settings)) as connections:
-        try:
-            clustered = is_cluster(app.settings.url)
-            found = combined(connections.run_on_each(lambda: inspect_server(clustered)))
-            rights = rights_of(app.engine, clustered)
-            more = connections.run(inspect_use(rights)) if found.is_usable else ()
-            if found.is_usable and all(one.name != COMMANDS for one in more):
-                more = (*more, *_through_proxies(connections, rights))
-            queues = (*connections.run(layouts(app.engine)), *connections.run(outside(app.engine)))
-            return Inspection((*found.findings, *more, *queues))
-        except RedisError as error:
-            return failed(error)
-
-
-def _through_proxies(connections: Connections, rights: Rights) -> tuple[Finding, ...]:
-    """Try to wait and to listen. A user without the right to it has another finding."""
+    refuse_outside_of_fixtures(app.settings.url)
+    driver = asyncio_driver(app.settings.url, **driver_options(app.settings))
     try:
-        found = connections.run(inspect_wait(rights))
-    except WaitLost as error:
-        found = (no_waits(str(error)),)
-    if not rights.channel:
-        return found
-    try:
-        with connections.subscribe(rights.channel):
-            return found
-    except AccessDenied:
-        return found
+        clustered = is_cluster(app.settings.url)
+        found = await inspect_all(driver, app.engine, clustered, lambda error: (no_waits(str(error)),))
+        queues = (*await driver.run(layouts(app.engine)), *await driver.run(outside(app.engine)))
+        return Inspection((*found.findings, *queues))
     except RedisError as error:
-        return (*found, unheard(error))
+        return failed(error)
+    finally:
+        await driver.close()
 
 
 def _shown(one: Finding) -> str:

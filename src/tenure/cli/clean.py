@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
-from dataclasses import asdict, replace
-from typing import Final
+from dataclasses import asdict
 
 import click
 
@@ -19,11 +17,9 @@ from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
 from tenure.core.job import State
+from tenure.manage.cleaning import clean as clean_queue
 from tenure.protocols.registry import ENTRIES, entry_of
 from tenure.protocols.spec import ProtocolEntry
-
-MARGIN_MS: Final = 100
-"""How much later than the grace the second look begins: clocks differ a little."""
 
 
 @click.command()
@@ -65,15 +61,14 @@ def clean(queue: str | None, deep: bool, grace: float | None, payloads: bool, ap
         raise lacking(app, "tenure clean", [one for one in ENTRIES if one.cleaning is not None])
     again_ms = None if grace is None else names.duration_ms(grace, "--grace", least_ms=0, most_ms=limits.DAY)
     cleaning = make(app.engine, again_ms)
+
+    def waits(count: int) -> None:
+        if not as_json:
+            again_s = cleaning.again_ms / limits.SECOND
+            note(f"Without a lease, or in no list: {jobs_text(count)}. Looking again in {again_s:g} s.")
+
     with closing(Connections(app.settings)) as connections:
-        done = connections.run(cleaning.first(queue, deep))
-        if done.noted:
-            if not as_json:
-                again_s = cleaning.again_ms / limits.SECOND
-                note(f"Without a lease, or in no list: {jobs_text(done.noted)}. Looking again in {again_s:g} s.")
-            time.sleep((cleaning.again_ms + MARGIN_MS) / limits.SECOND)
-            second = connections.run(cleaning.again(queue))
-            done = replace(done + second, looked=done.looked, noted=second.noted)
+        done = connections.run(clean_queue(cleaning, queue, deep, waits))
     text = f"Queue {queue!r}: {done.looked:,} checked, {done.requeued:,} returned, {done.dropped:,} dropped."
     answer(as_json, {"queue": queue, "deep": deep, **asdict(done)}, text)
     if as_json:

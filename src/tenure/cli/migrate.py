@@ -19,12 +19,10 @@ from tenure.cli.transfer import MOST_WAIT_S, Way, transfer
 from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
-from tenure.core.engine import FullEngine
-from tenure.core.errors import QueueFull
 from tenure.core.job import State
-from tenure.engines.kit.extras import Moved
+from tenure.manage.migration import Migrated
+from tenure.manage.migration import migrate as move_waiting
 from tenure.protocols.registry import DEFAULT, ENTRIES, entry_of, parse_protocol, rights_of
-from tenure.protocols.spec import Migration
 
 _STAYING: Final = {
     State.READY: "waiting",
@@ -121,7 +119,10 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_js
         why = f"It moves every waiting job of the queue, {count:,} at present"
         question = f"Move {jobs_text(count)} of queue {queue!r} to {there}?"
         sure(question if count else "", yes=yes, why=why, undone="Nothing was moved.")
-        moved = _move(connections, migration, target, queue, to)
+        moved = connections.run(move_waiting(migration, target, queue, to))
+    if moved.full is not None:
+        text = f"{jobs_text(moved.count)} moved; the others wait where they were. {moved.full} "
+        raise NotDone((text + _refusal(moved, queue, to)).strip())
     left = {state: n for state, n in app.inspect.queue(queue).counts.items() if n and state in _STAYING}
     document = {
         "queue": queue,
@@ -140,33 +141,7 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_js
         raise NotDone(_refusal(moved, queue, to))
 
 
-def _move(connections: Connections, migration: Migration, target: FullEngine, queue: str, to: str) -> Moved:
-    """Move page by page until no job is left that can be moved. If a page has no room, a smaller one may."""
-    count, size = 0, limits.MAX_BATCH
-    refused: dict[str, None] = {}
-    unfit: dict[str, None] = {}
-    for _ in range(limits.PURGE_ROUNDS):
-        try:
-            page = connections.run(migration.page(queue, target, to, size))
-        except QueueFull as error:
-            if size > 1:
-                size //= 2
-                continue
-            left = _refusal(Moved(0, count, tuple(refused), tuple(unfit)), queue, to)
-            text = f"{jobs_text(count)} moved; the others wait where they were. {error} {left}"
-            raise NotDone(text.strip()) from None
-        known = len(refused) + len(unfit)
-        count += page.count
-        refused |= dict.fromkeys(page.refused)
-        unfit |= dict.fromkeys(page.unfit)
-        # Refused jobs go to the end of the queue. If a page has only jobs that were refused before, all were seen.
-        stays = page.refused or page.unfit
-        if not page.looked or (stays and not page.count and len(refused) + len(unfit) == known):
-            break
-    return Moved(0, count, tuple(refused), tuple(unfit))
-
-
-def _refusal(moved: Moved, queue: str, to: str) -> str:
+def _refusal(moved: Migrated, queue: str, to: str) -> str:
     words = []
     if moved.refused:
         words.append(

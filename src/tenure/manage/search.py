@@ -215,7 +215,7 @@ class Search:
         after: str | None = None,
         most: int = LOOK_MAX,
     ) -> Steps[Found]:
-        """Return up to `limit` selected jobs in one state, without the first `offset`; its cursor is that of a page.
+        """Return up to `limit` selected jobs in one state, without the first `offset`; with the cursor of a page.
 
         It continues after a cursor, or begins at the job number `start`, and reads at most `most` jobs.
         """

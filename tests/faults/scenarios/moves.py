@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tenure import Tenure
-from tenure.client.transfer import Side, Transfer
 from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.manage.transfer import Side, Transfer
 from tenure.protocols.registry import entry_of
 from tenure.redis.drivers import blocking_driver
 from tenure.redis.sync import SyncDriver

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tenure.client.transfer import Side, Transfer, Transferred
 from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
@@ -20,6 +19,7 @@ from tenure.core.steps import Invoke, Steps
 from tenure.engines.kit.transfer import Rows
 from tenure.engines.native.cluster import NativeClusterEngine
 from tenure.engines.native.transfer import EXPORT_MOST, NativeTransfer
+from tenure.manage.transfer import Side, Transfer, Transferred
 from tests.support.stepping import Crashed, Session, send_with, step, stop_after
 from tests.support.world import BOOM, NAMESPACE, World
 

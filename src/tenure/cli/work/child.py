@@ -15,7 +15,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tenure.app.preflight import Inspection, log
 from tenure.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
 from tenure.cli.errors import Exit, UserError, safe
 from tenure.cli.loader import blaming, load, refuse_patched
@@ -24,6 +23,7 @@ from tenure.cli.work.banner import show_banner
 from tenure.cli.work.launch import launch
 from tenure.cli.work.weights import current_spelling
 from tenure.core import limits
+from tenure.manage.preflight import Inspection, log
 from tenure.processes.link import ParentSocket
 from tenure.runtime.handlers.loop import LoopKind, loop_factory
 from tenure.runtime.lifespan import LifespanFailed

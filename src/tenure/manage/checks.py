@@ -1,19 +1,67 @@
-"""Checks of what lies in the queues, for `tenure check`."""
+"""All checks of a Redis and of its queues, for `tenure check` and before a worker starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from tenure.app.preflight import Finding, Level
 from tenure.core.engine import Feature, FullEngine
-from tenure.core.errors import RedisError
-from tenure.core.steps import Steps, T
+from tenure.core.errors import AccessDenied, RedisError, ReplyError
+from tenure.core.steps import Steps, T, WaitLost
+from tenure.manage.preflight import (
+    COMMANDS,
+    Finding,
+    Inspection,
+    Level,
+    combined,
+    inspect_server,
+    inspect_use,
+    inspect_wait,
+    unheard,
+)
+from tenure.protocols.registry import rights_of
+from tenure.protocols.spec import Rights
+from tenure.redis.aio import AsyncDriver
 
 LAYOUTS_CHECKED: Final = 1_000
 """The most queues whose layout version `tenure check` reads."""
 OUTSIDE_CHECKED: Final = 100
 """The most queues of which `tenure check` looks for jobs outside of their partitions."""
+
+
+async def inspect_all(
+    driver: AsyncDriver, engine: FullEngine, clustered: bool, lost: Callable[[WaitLost], tuple[Finding, ...]]
+) -> Inspection:
+    """Check each server, the rights of the user, and whether a proxy lets waits and messages pass.
+
+    `clustered`: the URL is for a cluster. `lost` returns the findings of a wait that ended without a reply. Raises
+    `RedisError`.
+    """
+    rights = rights_of(engine, clustered)
+    found = combined(await driver.run_on_each(lambda: inspect_server(clustered)))
+    more = await driver.run(inspect_use(rights)) if found.is_usable else ()
+    if found.is_usable and all(one.name != COMMANDS for one in more):
+        more = (*more, *await _through_proxies(driver, rights, lost))
+    return Inspection((*found.findings, *more))
+
+
+async def _through_proxies(
+    driver: AsyncDriver, rights: Rights, lost: Callable[[WaitLost], tuple[Finding, ...]]
+) -> tuple[Finding, ...]:
+    """Try to wait and to listen. A user without the right to it has another finding."""
+    try:
+        found = await driver.run(inspect_wait(rights))
+    except WaitLost as error:
+        found = lost(error)
+    if not rights.channel:
+        return found
+    try:
+        async with driver.subscribe(rights.channel):
+            return found
+    except AccessDenied:
+        return found
+    except ReplyError as error:
+        return (*found, unheard(error))
 
 
 def layouts(engine: FullEngine) -> Steps[tuple[Finding, ...]]:
