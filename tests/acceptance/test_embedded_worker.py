@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tenure import State, Tenure
 from tests.acceptance.conftest import Run
 
 PROGRAM = """
@@ -31,6 +33,29 @@ except KeyboardInterrupt:
 """
 
 
+ENDLESS = """
+import asyncio, sys
+from tenure import Tenure, events
+
+app = Tenure()
+
+@app.task(name="work")
+async def work() -> None:
+    print("begun", flush=True)
+    await asyncio.Event().wait()
+
+async def program() -> None:
+    async with app, app.worker():
+        await asyncio.Event().wait()
+
+app.on(events.WorkerStopping)(lambda event: print("stopping", flush=True))
+try:
+    asyncio.run(program()) if sys.argv[1] == "own loop" else app.run_worker(signals=sys.argv[1] == "signals")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
 @pytest.mark.parametrize(
     ("how", "number", "last"),
     [
@@ -40,13 +65,33 @@ except KeyboardInterrupt:
     ],
 )
 def test_a_signal_lets_running_jobs_end(tmp_path, redis_url, how, number, last):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    words = [sys.executable, "-W", "error", "program.py", how]
-    environment = os.environ | {"TENURE_URL": redis_url}
-    pipe = subprocess.PIPE
-    run = Run(subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True))
+    run = started(PROGRAM, tmp_path, redis_url, how)
     try:
         run.wait_for("begun", "out").signal(number).end()
         assert run.out.split() == ["begun", "ended", *["interrupted"] * (last == "interrupted")]
     finally:
         run.close()
+
+
+@pytest.mark.parametrize("how", ["plain", "signals", "own loop"])
+def test_a_second_ctrl_c_releases_running_jobs_at_once_without_a_crash(tmp_path, redis_url, how):
+    with Tenure(redis_url) as app:
+        job = app.task(name="work")(lambda: None).enqueue()
+        run = started(ENDLESS, tmp_path, redis_url, how)
+        try:
+            run.wait_for("begun", "out").signal(signal.SIGINT)
+            run.wait_for("stopping", "out").signal(signal.SIGINT).end()
+            assert run.out.split() == ["begun", "stopping", *["interrupted"] * (how != "signals")]
+        finally:
+            run.close()
+        view = job.refresh()
+        assert view is not None
+        assert (view.state, view.failures, view.crashes) == (State.READY, 0, 0)
+
+
+def started(program: str, folder: Path, url: str, how: str) -> Run:
+    (folder / "program.py").write_text(program)
+    words = [sys.executable, "-W", "error", "program.py", how]
+    pipe = subprocess.PIPE
+    environment = os.environ | {"TENURE_URL": url}
+    return Run(subprocess.Popen(words, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -144,13 +146,42 @@ async def test_the_blocking_form_is_refused_where_a_loop_runs(app: Tenure) -> No
         app.run_worker()
 
 
+def test_a_plain_with_says_what_to_write(app: Tenure) -> None:
+    app.task(name="nothing")(lambda: None)
+    text = r"must be `async with app\.worker\(\)`, or app\.run_worker\(\)"
+    with pytest.raises(InvalidArgument, match=text), app.worker():
+        pass
+
+
+def test_signals_outside_of_the_main_thread_are_refused_at_the_start(app: Tenure) -> None:
+    app.task(name="nothing")(lambda: None)
+    with ThreadPoolExecutor() as threads:
+        refused = threads.submit(app.run_worker, burst=True, signals=True).exception()
+        assert threads.submit(app.run_worker, burst=True).exception() is None
+    assert isinstance(refused, InvalidArgument)
+    assert "signals must be False outside of the main thread" in str(refused)
+
+
+def test_times_may_be_timedeltas_and_a_queue_that_no_task_names_is_logged(app: Tenure, caplog: Any) -> None:
+    app.task(name="nothing")(lambda: None)
+    minute = timedelta(minutes=1)
+    app.run_worker(queues=["mials"], burst=True, grace=minute, wait_for_redis=minute)
+    assert "No task or handler of the app names the queue 'mials'; those that are named: 'default'." in caplog.text
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"queues": "default"}, "queues must be a list of names"),
         ({"queues": []}, "queues must be a list of names"),
         ({"concurrency": 0}, "concurrency must be"),
-        ({"weights": {"other": 2}}, "weights must be of queues of this worker, got 'other'"),
+        ({"weights": {"defalt": 2}}, r"weights must be of a queue of this worker \('default'\), .* mean 'default'\?"),
+        ({"weights": {"default": 0}}, "the weight of 'default' must be"),
+        ({"weights": ["default"]}, "weights must be numbers by queue"),
+        ({"burst": "no"}, "burst must be True or False, got 'no'"),
+        ({"signals": "no"}, "signals must be True or False"),
+        ({"allow_eviction": "no"}, "allow_eviction must be True or False"),
+        ({"concurency": 4}, r"option must be one of .* Did you mean 'concurrency'\?"),
         ({"grace": -1}, "grace must be"),
         ({"wait_for_redis": -1}, "wait_for_redis must be"),
     ],

@@ -22,7 +22,7 @@ from tenure.client.connections import Connections, Runner
 from tenure.client.large import checked_store
 from tenure.client.limit import LimitsOption, checked_limits
 from tenure.client.limits import Limits
-from tenure.client.options import NO_TIMEOUT_MS
+from tenure.client.options import NO_TIMEOUT_MS, check_names
 from tenure.client.queue import Queue
 from tenure.client.schedules import Schedules
 from tenure.core import limits, names
@@ -329,12 +329,13 @@ class Tenure(DefinesTasks, WithHooks):
         The options are those of `tenure worker`. `queues`: all of the app's tasks and handlers by default.
         `concurrency`: how many jobs run at one time (16). `burst`: end when no job is ready. `grace`: how many seconds
         running jobs may continue after a stop (20). `weights`: as {"mails": 5}. `signals`: SIGTERM and SIGINT stop the
-        worker; by default it handles no signals. `wait_for_redis`: for how many seconds the start waits for Redis, by
-        default the app's `patience`. `allow_eviction`: start also on a Redis that may evict jobs. Raises
-        `InvalidArgument`; when entered, also what its start raises.
+        worker, only in the main thread; by default it handles no signals. `wait_for_redis`: for how many seconds the
+        start waits for Redis, by default the app's `patience`. `allow_eviction`: start also on a Redis that may evict
+        jobs. Raises `InvalidArgument`; when entered, also what its start raises.
         """
-        from tenure.app.embed import AppWorker
+        from tenure.app.embed import OF_WORKER, AppWorker
 
+        check_names(options, OF_WORKER)
         return AppWorker(self, self._one_worker, **options)
 
     def run_worker(self, **options: Unpack[WorkerArguments]) -> None:
@@ -342,8 +343,8 @@ class Tenure(DefinesTasks, WithHooks):
 
             app.run_worker(burst=True)
 
-        The options are those of `worker`. Ctrl-C stops it gracefully, and is then raised as usual. Raises
-        `WorkerFailed`, what its start raises, and `SyncOnLoop` where an event loop runs.
+        The options are those of `worker`. Ctrl-C stops it gracefully, a second one at once; `KeyboardInterrupt` is then
+        raised as usual. Raises `WorkerFailed`, what its start raises, and `SyncOnLoop` where an event loop runs.
         """
         self.worker(**options).run()
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+import signal
+import threading
 from collections.abc import Mapping, Sequence
-from threading import Lock
-from typing import Final, Protocol, Self, TypedDict
+from datetime import timedelta
+from typing import Final, NoReturn, Protocol, Self, TypedDict
 
-from tenure.app.run import Finished, RunnableApp, WorkerOptions, inspect_redis, queues_of, run_worker
+from tenure.app.run import Finished, RunnableApp, WorkerOptions, check_weights, inspect_redis, queues_of, run_worker
 from tenure.client.client import a_loop_runs
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, NotConfigured, SyncOnLoop, WorkerFailed, invalid
 from tenure.manage.preflight import log
 from tenure.runtime.lifespan import LifespanFailed
 from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
 
 PAGE: Final = "docs/howto/embed.md"
@@ -27,11 +30,14 @@ class WorkerArguments(TypedDict, total=False):
     queues: Sequence[str] | None
     concurrency: int
     burst: bool
-    grace: float
+    grace: float | timedelta
     weights: Mapping[str, int] | None
     signals: bool
-    wait_for_redis: float | None
+    wait_for_redis: float | timedelta | None
     allow_eviction: bool
+
+
+OF_WORKER: Final = frozenset(WorkerArguments.__annotations__)
 
 
 class EmbeddableApp(RunnableApp, Protocol):
@@ -50,39 +56,36 @@ class AppWorker:
     def __init__(
         self,
         app: EmbeddableApp,
-        one: Lock,
+        one: threading.Lock,
         *,
         queues: Sequence[str] | None = None,
         concurrency: int = limits.CONCURRENCY,
         burst: bool = False,
-        grace: float = GRACE_S,
+        grace: float | timedelta = GRACE_S,
         weights: Mapping[str, int] | None = None,
         signals: bool = False,
-        wait_for_redis: float | None = None,
+        wait_for_redis: float | timedelta | None = None,
         allow_eviction: bool = False,
     ) -> None:
-        given, shares = _checked_queues(app, queues), dict(weights or {})
-        for queue, weight in shares.items():
-            names.count(weight, f"the weight of {queue!r}", least=1, most=limits.MAX_WEIGHT)
-            if queue not in (given or queues_of(app)):
-                raise invalid("weights", "of queues of this worker", names.shown(queue))
-        wait_s = app.settings.patience if wait_for_redis is None else wait_for_redis
-        if wait_s != math.inf:
-            names.duration_ms(wait_s, "wait_for_redis", least_ms=0, most_ms=limits.DAY)
+        given = _checked_queues(app, queues)
+        shares = {} if weights is None else _checked_weights(weights, given or queues_of(app))
+        waits, wait_s = app.settings.patience if wait_for_redis is None else wait_for_redis, math.inf
+        if waits != math.inf:
+            wait_s = names.duration_ms(waits, "wait_for_redis", least_ms=0, most_ms=limits.DAY) / limits.SECOND
         self._options = WorkerOptions(
             given,
             names.count(concurrency, "concurrency", least=1, most=limits.MAX_CONCURRENCY),
-            burst,
-            grace,
+            names.flag(burst, "burst"),
+            names.duration_ms(grace, "grace", least_ms=0, most_ms=limits.DAY) / limits.SECOND,
             shares,
-            signals=signals,
+            signals=names.flag(signals, "signals"),
             burst_wait=wait_s,
             closes_app=False,
         )
         self._app = app
         self._one = one
         self._wait_s = wait_s
-        self._allow_eviction = allow_eviction
+        self._allow_eviction = names.flag(allow_eviction, "allow_eviction")
         self._task: asyncio.Task[Finished] | None = None
         self._worker: Worker | None = None
         self._made = asyncio.Event()
@@ -116,12 +119,14 @@ class AppWorker:
             raise WorkerFailed("The worker could not be kept alive and has ended; its log states why.")
 
     def run(self) -> None:
-        """Run the worker to its end on an event loop of its own."""
+        """Run the worker to its end on an event loop of its own. Ctrl-C is raised after that."""
         if a_loop_runs():
             raise SyncOnLoop(
                 f"run_worker() blocks, and an event loop runs here. Use `async with app.worker()`: {PAGE}."
             )
-        asyncio.run(self._run_alone())
+        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if asyncio.run(self._run_alone((signal.SIGINT,) if is_default and not self._options.signals else ())):
+            raise KeyboardInterrupt
 
     async def arun(self) -> None:
         """Run the worker to its end on this event loop."""
@@ -133,6 +138,8 @@ class AppWorker:
 
         Raises `InvalidArgument`, `NotConfigured`, `Unreachable`, and what the app's lifespan raises.
         """
+        if self._options.signals and threading.current_thread() is not threading.main_thread():
+            raise invalid("signals", "False outside of the main thread", "True", "Python handles signals there only.")
         if self._task is not None or not self._one.acquire(blocking=False):
             raise InvalidArgument(
                 "A worker of this app runs in this process already, or this one has been used. One worker runs all "
@@ -164,11 +171,35 @@ class AppWorker:
             if error is None:
                 raise
 
-    async def _run_alone(self) -> None:
+    def __enter__(self) -> NoReturn:
+        raise InvalidArgument(
+            f"`with app.worker()` must be `async with app.worker()`, or app.run_worker() in blocking code. See {PAGE}."
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Never called; `with` looks for it before it calls `__enter__`."""
+
+    async def _run_alone(self, interrupts: Sequence[signal.Signals]) -> bool:
+        """Return whether one of these signals came: the first cancels this call, and a second one stops hard.
+
+        The handler of asyncio would raise the second one in the middle of any code, also of a job.
+        """
+        main, came = asyncio.current_task(), asyncio.Event()
+
+        def interrupt() -> None:
+            came.set()
+            if main is not None:
+                main.cancel()
+
         try:
-            await self.arun()
+            with on_signals(interrupt, interrupts):
+                await self.arun()
+        except asyncio.CancelledError:
+            if not came.is_set():
+                raise
         finally:
             await self._app.aclose()
+        return came.is_set()
 
     async def _work(self) -> Finished:
         found = await inspect_redis(self._app, None if self._wait_s == math.inf else self._wait_s)
@@ -212,3 +243,12 @@ def _checked_queues(app: EmbeddableApp, queues: object) -> tuple[str, ...]:
     for queue in queues:
         app.queue(queue)  # raises for a name that the protocol cannot have
     return tuple(dict.fromkeys(queues))
+
+
+def _checked_weights(weights: object, served: Sequence[str]) -> Mapping[str, int]:
+    if not isinstance(weights, Mapping):
+        raise invalid("weights", 'numbers by queue, as in {"mails": 5}', names.shown(weights))
+    check_weights("weights", weights, served)
+    for queue, weight in weights.items():
+        names.count(weight, f"the weight of {queue!r}", least=1, most=limits.MAX_WEIGHT)
+    return dict(weights)

@@ -121,13 +121,12 @@ def _kinds(function: Callable[..., Any], parameter: str) -> set[str]:
 
 def batch_rule(batch: object, linger: object, one_lane: object) -> BatchRule | None:
     """Check the options of a batch handler. None: it takes one job at a time. Raises `InvalidArgument`."""
-    if not isinstance(one_lane, bool):
-        raise invalid("one_lane", "True or False", type(one_lane).__name__)
+    in_one_lane = names.flag(one_lane, "one_lane")
     if batch is None:
-        if linger is not None or one_lane:
+        if linger is not None or in_one_lane:
             field = "one_lane" if linger is None else "linger"
             raise InvalidArgument(f"{field} needs batch=, the size of a batch, as in batch=50.")
         return None
     size = names.count(batch, "batch", least=1, most=MAX_BATCH_SIZE)
     linger_ms = 0 if linger is None else names.duration_ms(linger, "linger", least_ms=0, most_ms=MAX_LINGER_MS)
-    return BatchRule(size, linger_ms, one_lane)
+    return BatchRule(size, linger_ms, in_one_lane)

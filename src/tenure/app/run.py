@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -15,7 +15,8 @@ from tenure.client.client import new_id
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
 from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine
-from tenure.core.errors import InvalidArgument, TenureError, Unreachable
+from tenure.core.errors import InvalidArgument, TenureError, Unreachable, invalid
+from tenure.core.hints import did_you_mean
 from tenure.core.task import TaskSpec
 from tenure.manage.checks import inspect_all
 from tenure.manage.preflight import Inspection
@@ -37,6 +38,8 @@ from tenure.runtime.worker import Worker
 
 QUEUES_LOOKED_AT: Final = 100
 """Queues that a worker looks at when it starts: whether they are paused or unknown."""
+MAX_NAMES: Final = 10
+"""The most queues that a message names."""
 NODE_PATIENCE_MS: Final = 1 * limits.SECOND
 """How long a worker's call waits for one node of a cluster, before the worker continues with queues on other nodes."""
 
@@ -127,6 +130,7 @@ async def run_worker(
     keeper = _keeper_of(app, parent, workers)
     try:
         settings = _settings_of(app, options)
+        _report_unnamed(app, options.queues)
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
@@ -176,6 +180,28 @@ def _settings_of(app: RunnableApp, options: WorkerOptions) -> WorkerSettings:
 def _source_of(app: RunnableApp) -> str:
     """Return a name for an app that has none: the module of the first task with a schedule; empty: there is none."""
     return next((task.__module__ for task in app.tasks.values() if task.has_schedules), "")
+
+
+def check_weights(field: str, weights: Iterable[str], served: Sequence[str]) -> None:
+    """Raise `InvalidArgument` for a weight of a queue that this worker does not serve."""
+    for queue in weights:
+        if queue not in served:
+            hint = did_you_mean(str(queue), served).strip()
+            raise invalid(field, f"of a queue of this worker ({_listed(served)})", names.shown(queue), hint)
+
+
+def _report_unnamed(app: RunnableApp, queues: Sequence[str]) -> None:
+    """Log each queue that nothing in the app names: a typing error, or the queue of `using(queue=...)`."""
+    named = tuple(dict.fromkeys(spec.queue for spec in app.specs()))
+    for queue in queues:
+        if queue not in named:
+            text = f"No task or handler of the app names the queue {queue!r}; those that are named: {_listed(named)}."
+            log_event("check_failed", about="queue", queue=queue, found=text)
+
+
+def _listed(queues: Sequence[str]) -> str:
+    more = ", ..." if len(queues) > MAX_NAMES else ""
+    return (", ".join(map(repr, queues[:MAX_NAMES])) or "none") + more
 
 
 async def _report_queues(app: RunnableApp, driver: AsyncDriver, queues: Sequence[str]) -> None:

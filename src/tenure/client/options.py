@@ -202,9 +202,7 @@ def _checked(options: UsingOptions) -> dict[str, Any]:
     if "unique" in options:
         changes["unique"] = rule_of(options["unique"]) or False
     if (persistent := options.get("persistent")) is not None:
-        if not isinstance(persistent, bool):
-            raise invalid("persistent", "True or False", type(persistent).__name__)
-        changes["persistent"] = persistent
+        changes["persistent"] = names.flag(persistent, "persistent")
     if (given := options.get("limits")) is not None:
         changes["limits"] = checked_limits(given)
     if "share" in options:

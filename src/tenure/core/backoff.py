@@ -46,8 +46,7 @@ class Backoff:
                 f"{self.cap:g} s",
                 f"Write Backoff(base={self.base:g}, cap={self.base * 8:g}) or Backoff.fixed({self.base:g}).",
             )
-        if not isinstance(self.jitter, bool):
-            raise invalid("backoff jitter", "True or False", names.shown(self.jitter))
+        names.flag(self.jitter, "backoff jitter")
 
     @classmethod
     def fixed(cls, seconds: float, *, jitter: bool = False) -> Backoff:

@@ -198,6 +198,13 @@ def count(value: object, field: str, *, least: int = 0, most: int = limits.MAX_R
     return value
 
 
+def flag(value: object, field: str) -> bool:
+    """Return True or False, and refuse everything else: the text "no" would count as True."""
+    if not isinstance(value, bool):
+        raise invalid(field, "True or False", shown(value))
+    return value
+
+
 def due(delay: object, run_after: object) -> tuple[int, int | None]:
     """Return `delay_ms` and `run_at_ms` of a job. The caller may give at most one of the two.
 

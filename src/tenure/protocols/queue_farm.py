@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tenure.core import names
 from tenure.core.engine import FullEngine, Timing
-from tenure.core.errors import UnsupportedFeature, invalid
-from tenure.core.names import shown
+from tenure.core.errors import UnsupportedFeature
 from tenure.core.steps import Steps
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
@@ -46,8 +46,7 @@ class QueueFarm:
 
         check_namespace(self.namespace)
         for name in ("delete_jobs", "apply_timeouts"):
-            if not isinstance(getattr(self, name), bool):
-                raise invalid(name, "True or False", shown(getattr(self, name)))
+            names.flag(getattr(self, name), name)
 
     @property
     def text(self) -> str:

@@ -38,8 +38,8 @@ class Executor:
         self._kept = kept = context.intake.kept
         self._settler = settler
         self._services = services
-        caller = Caller(context.env.random, clock, kept, context.payloads)
-        env = context.env
+        env, intake = context.env, context.intake
+        caller = Caller(env.random, clock, kept, context.payloads, stopping=lambda: intake.is_stopped)
         self._tasks = LoopRunner(caller, self._finished, env.limits.cancel_ms / limits.SECOND, env.lease_clock)
         self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
         self.job_of = self._tasks.job_of

@@ -10,16 +10,16 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def on_signals(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` on the loop for each SIGINT or SIGTERM, and for a SIGHUP that comes first, unless it has a handler or
-    is ignored (`nohup`). The third signal ends the process.
+def on_signals(act: Callable[[], object], numbers: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
+    """Call `act` on the loop for each of these signals, and with SIGTERM for a SIGHUP that comes first, unless it has a
+    handler or is ignored (`nohup`). The third signal ends the process.
 
     Plain handlers, not the loop's: they count also while a handler blocks the loop, so that the third Ctrl-C always
     works. In a child that a handler forked they act as if there were no worker, so that it can be terminated. Outside
@@ -31,8 +31,8 @@ def on_signals(act: Callable[[], object]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     count = 0
     own = os.getpid()
-    hangs_up = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
-    numbers = (*SIGNALS, signal.SIGHUP) if hangs_up else SIGNALS
+    hangs_up = signal.SIGTERM in numbers and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    caught = (*numbers, signal.SIGHUP) if hangs_up else numbers
 
     def came(number: int, _frame: FrameType | None) -> None:
         nonlocal count
@@ -44,12 +44,12 @@ def on_signals(act: Callable[[], object]) -> Iterator[None]:
             return
         count += 1
         if count == 2:
-            for each in SIGNALS:
+            for each in numbers:
                 signal.signal(each, signal.SIG_DFL)
         loop.call_soon_threadsafe(act)
 
-    before = {number: signal.signal(number, came) for number in numbers}
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)  # the caller, or code of the app, may have blocked them
+    before = {number: signal.signal(number, came) for number in caught}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)  # the caller, or code of the app, may have blocked them
     try:
         yield
     finally:

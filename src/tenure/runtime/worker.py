@@ -242,10 +242,15 @@ class Worker:
 
     async def _shut_down(self, crashed: bool = False) -> ExitStatus:
         shutdown = Shutdown(self._context, self._parts, self._fetching, self._hard)
-        await shutdown.begin(self.retiring, self._retire_level)
-        if self._fatal is None:
-            await shutdown.wait_for_jobs(self._settings.grace_ms, self.retiring is not None, self._hurry)
-        status = await shutdown.finish(crashed)
+        try:
+            await shutdown.begin(self.retiring, self._retire_level)
+            if self._fatal is None:
+                await shutdown.wait_for_jobs(self._settings.grace_ms, self.retiring is not None, self._hurry)
+            status = await shutdown.finish(crashed)
+        except asyncio.CancelledError:  # the program's event loop ends, as after a second Ctrl-C: a hard stop
+            self._hard.set()
+            await shutdown.finish(crashed)
+            raise
         return ExitStatus.FAILED if self._fatal is not None and status is not ExitStatus.HARD else status
 
 

@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tenure.app.run import Finished, WorkerOptions, inspect_redis, queues_of, run_worker
-from tenure.cli.errors import Exit, UserError, safe
+from tenure.app.run import Finished, WorkerOptions, check_weights, inspect_redis, queues_of, run_worker
+from tenure.cli.errors import Exit, UserError
 from tenure.cli.loader import blaming, load, refuse_patched
 from tenure.cli.logs import LogSetup
 from tenure.cli.work.banner import show_banner
@@ -40,7 +40,6 @@ FORCE_MS: Final = 8 * limits.SECOND
 """How long the process has after that where no Python code runs any more."""
 
 _STDERR: Final = 2
-_MAX_NAMES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,8 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
     refuse_patched()
     if url is not None and app.settings.url != url:
         raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
-    _check_queues(app, options.queues, options.weights)
+    _check_queues(app, options.queues)
+    check_weights("--weight", options.weights, options.queues or queues_of(app))
     if start.banner and sys.stderr.isatty():
         show_banner(name, app, options.queues or queues_of(app), options.concurrency)
     # Whatever loop the app prefers is for its own code.
@@ -82,30 +82,13 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
         os._exit(Exit.FAILED)
 
 
-def _check_queues(app: Tenure, queues: Sequence[str], weights: Collection[str]) -> None:
-    """Refuse queues that the protocol or this release reads in another way, and weights of other queues.
-
-    Warn of a queue that nothing in the app names: it may be a typing error, or the queue of `using(queue=...)`.
-    """
+def _check_queues(app: Tenure, queues: Sequence[str]) -> None:
+    """Refuse queues that the protocol or this release reads in another way."""
+    named = [spec.queue for spec in app.specs()]
     for queue in queues:
         app.queue(queue)  # raises for a name that the protocol cannot have
-    served = queues or queues_of(app)
-    for queue in weights:
-        if queue not in served:
-            raise UserError(f"--weight must be of a queue of this worker ({_listed(served)}), got {queue!r}.")
-    named = list(dict.fromkeys(spec.queue for spec in app.specs()))
-    for queue in queues:
-        if queue in named:
-            continue
         if words := current_spelling(queue, named):
             raise UserError(f"--queue must be the name of one queue, got {queue!r}. Write {words} instead.")
-        text = f"No task or handler of the app names the queue {queue!r}; those that are named: {_listed(named)}."
-        log_event("check_failed", about="queue", queue=queue, found=safe(text))
-
-
-def _listed(queues: Sequence[str]) -> str:
-    more = ", ..." if len(queues) > _MAX_NAMES else ""
-    return (", ".join(map(repr, queues[:_MAX_NAMES])) or "none") + more
 
 
 _EXITS: Final = {

@@ -27,7 +27,7 @@ Done: TypeAlias = Callable[[Sequence[Ended]], None]
 
 class Caller:
     """Its methods do not raise, even if the handler does. `kept`: whether this worker still holds a job; None: it
-    does."""
+    does. `stopping`: whether the worker stops, so that the end of the event loop is no crash."""
 
     def __init__(
         self,
@@ -35,12 +35,14 @@ class Caller:
         clock: Callable[[], float],
         kept: Kept | None = None,
         payloads: StoredPayloads | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._random = random
         self._clock = clock
         self._kept = kept
         self._fresh_after = -math.inf if kept is None else math.inf
         self._payloads = payloads or StoredPayloads()
+        self._stopping = stopping
 
     def begin_turn(self) -> None:
         """Read the clock of leases, for the handlers that are called in this turn of the loop."""
@@ -146,7 +148,7 @@ class Caller:
             if on_loop:
                 return None  # released with the rest when the worker leaves; a thread raised this by itself
         if run.stop is None and held.cancelled is None and on_loop and _is_cancelled(error):
-            return Crashed()
+            return Released() if self._stopping() else Crashed()
         return outcomes.outcome_of_error(held, error, self._random, info)
 
 
