@@ -190,7 +190,7 @@ def test_raw_payloads_have_schedules(app: Tenure) -> None:
     with app.queue("feeds").lease() as job:
         assert job is not None
         assert (job.id, job.payload, job.lease.record.shape.lane) == (handle.id, b"bytes", "l")
-    with pytest.raises(InvalidArgument, match="needs its queue"):
+    with pytest.raises(InvalidArgument, match="a raw payload with its queue"):
         app.schedules.add("poll", b"bytes", Every(minutes=5))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -32,6 +33,10 @@ def untyped(order):
 
 @app.task(name="bound")
 def bound(self: Any, day: str) -> None: ...
+
+
+@app.task(name="unbound")
+async def unbound(day: str) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -90,6 +95,17 @@ def test_unexpected_arguments_name_the_nearest_parameter_or_the_option(named: di
             call()
 
 
+def test_a_misspelled_required_argument_is_named_with_the_nearest() -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: untyped.enqueue(ordr=1),  # type: ignore[call-arg]
+        lambda: untyped.rebuild([], {"ordr": 1}),
+    ]
+    text = "missing a required argument: 'order', and got an unexpected one, 'ordr'. Did you mean 'order'?"
+    for call in calls:
+        with pytest.raises(PayloadInvalid, match=re.escape(text)):
+            call()
+
+
 def test_a_parameter_for_the_job_of_another_work_queue_is_an_argument() -> None:
     with pytest.raises(PayloadInvalid, match=r"'self' is an argument here: remove it, and call tenure.current_job\(\)"):
         bound.enqueue("today")  # type: ignore[call-arg]
@@ -105,6 +121,15 @@ def test_a_value_that_no_annotation_would_help_gets_the_advice_at_once() -> None
 def test_a_task_in_place_of_a_call_is_named_at_a_schedule() -> None:
     with pytest.raises(InvalidArgument, match=r"got the task report\. Write report\.call\(\.\.\.\)\."):
         app.schedules.add("nightly", report, Cron("0 3 * * *"))  # type: ignore[arg-type]
+
+
+def test_a_task_that_was_called_by_mistake_is_refused_without_a_warning_on_top() -> None:
+    for queue in (None, "reports"):
+        for called in (unbound("today"), untyped(1)):
+            with pytest.raises(InvalidArgument, match=r"Pass report\.call\(\.\.\.\) for the task"):
+                app.schedules.add("nightly", called, Cron("0 3 * * *"), queue=queue)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"calls made by unbound\.call\(\.\.\.\), got coroutine"):
+        unbound.enqueue_many([unbound("today")])  # type: ignore[list-item]
 
 
 def test_a_result_that_nothing_encodes_is_refused_at_the_definition() -> None:

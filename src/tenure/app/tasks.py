@@ -22,7 +22,7 @@ from tenure.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from tenure.client.schedule import spec_of
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.functions import resemble
+from tenure.core.functions import resemble, without_warning
 from tenure.core.hints import TASK_METHODS, pointing
 from tenure.core.job import NewJob
 from tenure.core.schedule import ScheduleSpec
@@ -321,7 +321,7 @@ class Task(Generic[P, R, C]):
         return self._all_options if call.options is self._options else call.options.over(self._all_options)
 
     def _refuse(self, got: object, wanted: str = "") -> NoReturn:
-        what = f"a call of {got.task}" if isinstance(got, TaskCall) else type(got).__name__
+        what = f"a call of {got.task}" if isinstance(got, TaskCall) else without_warning(got)
         raise invalid(f"Task {self.name}: calls", f"{wanted}calls made by {self.__name__}.call(...)", what)
 
     def _builder(self, options: Options) -> Callable[[bytes], NewJob]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -31,6 +32,7 @@ from tenure.core import limits, names, rules
 from tenure.core.codec import encode_raw
 from tenure.core.engine import Feature
 from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, invalid
+from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
 from tenure.core.schedule import NO_MORE, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
 from tenure.core.steps import Steps
@@ -283,8 +285,10 @@ class Schedules:
         if isinstance(job, Templates):
             name = getattr(job, "__name__", "task")
             raise invalid("job", "a call of the task", f"the task {name}", f"Write {name}.call(...).")
-        if queue is None:
-            raise InvalidArgument('A schedule of a raw payload needs its queue: add(..., queue="feeds").')
+        if queue is None or job is None or inspect.iscoroutine(job):
+            rule = 'a call of a task, or a raw payload with its queue, as in queue="feeds"'
+            advice = "Pass report.call(...) for the task `report`; report(...) would run it here."
+            raise invalid("job", rule, without_warning(job), advice)
         asked = NONE_GIVEN.using(OF_USING, **checked_using(using or {}))
         return self._client.template(names.queue_name(queue), encode_raw(job), asked)
 

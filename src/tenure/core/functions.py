@@ -18,3 +18,11 @@ def resemble(target: object, function: Callable[..., Any]) -> None:
     """Let `inspect` see a function in a callable object, as its `iscoroutinefunction` and `signature` do."""
     for name in ("__doc__", "__code__", "__defaults__", "__kwdefaults__"):
         setattr(target, name, getattr(function, name, None))
+
+
+def without_warning(value: object) -> str:
+    """Return the name of the type of a refused value. Close a coroutine, so that Python does not warn of it too: an async
+    task was called by mistake."""
+    if inspect.iscoroutine(value):
+        value.close()
+    return type(value).__name__

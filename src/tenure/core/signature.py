@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.core import limits
+from tenure.core import limits, names
 from tenure.core.codec import Misfit, is_plain, read, write
 from tenure.core.conversion import BUILT_IN, Conversion, alike, nothing_encodes
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
@@ -227,7 +227,10 @@ class Signature:
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as exc:
-            raise PayloadInvalid(f"Task {self.task}: {str(exc)[:200]}.{hint(kwargs)}") from None
+            text, unknown = str(exc)[:200], self._unknown(kwargs)
+            if unknown and repr(unknown[0]) not in text:  # Python names the missing one alone
+                text += f", and got an unexpected one, {names.shown(unknown[0])}"
+            raise PayloadInvalid(f"Task {self.task}: {text}.{hint(kwargs)}") from None
 
     def check_named(self, kwargs: dict[str, Any]) -> None:
         """Raise `PayloadInvalid` if no call with these arguments could be enqueued."""
@@ -241,13 +244,16 @@ class Signature:
         contexts = [slot.name for slot in self._positional[:1] if slot.name in CONTEXTS]
         if contexts:
             return f" {contexts[0]!r} is an argument here: remove it, and call tenure.current_job() in the task."
-        unknown = [name for name in kwargs if name not in self._named and self._more_named is None]
+        unknown = self._unknown(kwargs)
         for name in unknown:
             if name in _OPTIONS:
                 return f" Pass options of the job to using: .using({name}=...).enqueue(...)."
             if name in OPTIONS:
                 return f" {OPTIONS[name]}. Options of the job go to using: .using(...).enqueue(...)."
         return did_you_mean(unknown[0], self._named) if unknown else ""
+
+    def _unknown(self, kwargs: dict[str, Any]) -> list[str]:
+        return [name for name in kwargs if name not in self._named and self._more_named is None]
 
     def _nth(self, position: int) -> Parameter:
         slot = self._positional[position] if position < len(self._positional) else self._more
