@@ -167,6 +167,11 @@ _HOMES = {
     "runtime.observe.format": "JsonFormatter",
     "settings": "Settings",
 }
+# Classes that programs make: an unknown keyword gets a hint.
+_MADE = (
+    "Backoff Codec Cron Debounce Every Fail FileStore Hworker Limit Native QueueFarm RateLimited RedisWorkQueue Retry "
+    "Schedule Settings Snooze Tenure Throttle Unique Worqr"
+)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["__version__", "events", *sorted(_HOME_OF)]
@@ -179,6 +184,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'tenure' has no attribute {name!r}")
     value = getattr(import_module(f"tenure.{home}"), name)
+    if name in _MADE.split():
+        import_module("tenure.core.hints").hint_at_keywords(value)
     globals()[name] = value
     return value
 

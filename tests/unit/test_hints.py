@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Cron, InvalidArgument, JobHandle, PayloadInvalid, Tenure
+from tenure import Cron, Every, InvalidArgument, JobHandle, PayloadInvalid, Retry, Tenure, Unique
 from tenure.app.tasks import Task
 
 
@@ -81,6 +81,21 @@ def test_unknown_options_name_ours(option: str, advice: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "named", "advice"),
+    [
+        (Unique, {"on_conflit": "replace"}, r"keyword argument 'on_conflit'\. Did you mean 'on_conflict'\?"),
+        (Retry, {"dely": 30}, r"Did you mean 'delay'\?"),
+        (Tenure, {"namespce": "shop"}, r"Did you mean 'namespace'\?"),
+        (Every, {"lightyears": 2}, "unexpected keyword argument 'lightyears'$"),
+        (Cron, {}, "missing 1 required positional argument: 'expression'$"),
+    ],
+)
+def test_unknown_keywords_of_constructors_name_the_nearest(kind: Any, named: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match=advice):
+        kind(**named)
+
+
+@pytest.mark.parametrize(
     ("named", "advice"),
     [
         ({"dax": "x"}, r"Did you mean 'day'\?"),
@@ -97,7 +112,7 @@ def test_unexpected_arguments_name_the_nearest_parameter_or_the_option(named: di
 
 def test_a_misspelled_required_argument_is_named_with_the_nearest() -> None:
     calls: list[Callable[[], object]] = [
-        lambda: untyped.enqueue(ordr=1),  # type: ignore[call-arg]
+        lambda: untyped.enqueue(ordr=1),
         lambda: untyped.rebuild([], {"ordr": 1}),
     ]
     text = "missing a required argument: 'order', and got an unexpected one, 'ordr'. Did you mean 'order'?"

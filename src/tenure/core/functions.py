@@ -21,8 +21,8 @@ def resemble(target: object, function: Callable[..., Any]) -> None:
 
 
 def without_warning(value: object) -> str:
-    """Return the name of the type of a refused value. Close a coroutine, so that Python does not warn of it too: an async
-    task was called by mistake."""
+    """Return the name of the type of a refused value. Close a coroutine, so that Python does not warn of it too: an
+    async task was called by mistake."""
     if inspect.iscoroutine(value):
         value.close()
     return type(value).__name__

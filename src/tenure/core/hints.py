@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from inspect import signature
 from typing import Any, Final, NoReturn
 
 _CURRENT_JOB: Final = "Call tenure.current_job() in the task"
@@ -101,6 +103,24 @@ def option_hint(word: str, known: Iterable[str]) -> str:
     ' Use delay.'
     """
     return f" {OPTIONS[word]}." if word in OPTIONS else did_you_mean(word, known)
+
+
+def hint_at_keywords(kind: type[Any]) -> None:
+    """Let the constructor's error for an unknown keyword name the most similar one, as Python does from 3.13 on."""
+    init = kind.__init__
+
+    @wraps(init)
+    def hinting(self: object, *args: Any, **named: Any) -> None:
+        try:
+            init(self, *args, **named)
+        except TypeError as error:
+            known = list(signature(init).parameters)[1:]
+            hint = next((did_you_mean(name, known) for name in named if name not in known), "")
+            if not hint or "Did you mean" in str(error):
+                raise
+            raise TypeError(f"{error}.{hint}") from None
+
+    kind.__init__ = hinting
 
 
 def in_a_test() -> str:
