@@ -26,11 +26,13 @@ class TestIncluding:
         assert [(job.queue, job.task) for job in engine.enqueued] == [("fast", task.name), ("slow", "math.other")]
 
     def test_a_call_that_was_refused_can_be_repeated_corrected(self, app, router):
-        task = router.task(name="double")(double)
+        app.task(name="taken")(lambda: None)
+        task, other = router.task(name="double")(double), router.task(name="taken")(lambda: None)
         with pytest.raises(InvalidArgument):
-            app.include(router, prefix="a b")
+            app.include(router)
         app.include(router, prefix="math.")
-        assert app.tasks == {"math.double": task}
+        assert list(app.tasks) == ["taken", "math.double", "math.taken"]
+        assert [task.spec.name, other.spec.name] == ["math.double", "math.taken"]
 
     def test_without_options_it_is_as_on_the_app(self, app, router):
         task = router.task(double)

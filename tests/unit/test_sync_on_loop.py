@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tenure import InvalidArgument, Settings, SyncOnLoop, SyncOnLoopWarning, Tenure
+from tenure import InvalidArgument, Router, Settings, SyncOnLoop, SyncOnLoopWarning, Tenure
+from tests.support.fakes import double
 
 
 class Runner:
@@ -77,3 +78,16 @@ def test_a_cell_of_a_notebook_may_be_run_again(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     app.task(name="f")(functions[1])
     assert app.tasks["f"]() == 2
+
+
+def test_a_cell_of_a_notebook_may_include_a_router_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    app, router = Tenure(), Router()
+    task = router.task(name="f")(double)
+    app.include(router)
+    app.include(router, prefix="math.", queue="slow")
+    assert app.tasks == {"math.f": task}
+    assert [(spec.name, spec.queue) for spec in app.specs()] == [("math.f", "slow")]
+    later = Tenure()
+    later.include(router)
+    assert [(spec.name, spec.queue) for spec in later.specs()] == [("f", "default")]

@@ -15,7 +15,7 @@ from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked
 from tenure.app.hooks import LifespanFunction, WithHooks
 from tenure.app.policy import Defaults, Policy, RunOptions, TaskDefaults, rules_of
 from tenure.app.router import Router
-from tenure.app.tasks import Task, scheduled_by
+from tenure.app.tasks import Task, default_name, scheduled_by
 from tenure.app.ticks import PassedTime
 from tenure.client.client import Client
 from tenure.client.connections import Connections, Runner
@@ -202,10 +202,13 @@ class Tenure(DefinesTasks, WithHooks):
     ) -> None:
         """Make a task that was defined one of this app."""
         self._check(definition)
-        name = names.task_name(prefix + task.name)
-        others = {key: one for key, one in self._tasks.items() if not redefines(one.__wrapped__, task.__wrapped__)}
-        check_free(name, definition.earlier, {key: one.accepts for key, one in others.items()})
+        name = names.task_name(prefix + (definition.name or default_name(task.__wrapped__)))
+        others = {key: one for key, one in self._tasks.items() if one is not task}
+        taken = {key: one.accepts for key, one in others.items() if not redefines(one.__wrapped__, task.__wrapped__)}
+        check_free(name, definition.earlier, taken)
         task._bind(self._client, name, definition.policy(queue, self._defaults))
+        for key in self._tasks.keys() - others.keys():  # its router is included again
+            del self._tasks[key]
         self._tasks[name] = task
 
     def handler(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -24,7 +25,8 @@ class Router(DefinesTasks):
         app.include(billing.router, queue="billing")
 
     The tasks are those of `Tenure.task`, and can be called at once. They can be enqueued after `Tenure.include`; before
-    that, a call that needs the app raises `InvalidArgument`. One app includes a router, once.
+    that, a call that needs the app raises `InvalidArgument`. One app includes a router, once; a cell of a notebook can
+    do so again.
     """
 
     def __init__(self) -> None:
@@ -36,7 +38,8 @@ class Router(DefinesTasks):
 
     def _join(self, bind: Bind) -> None:
         """Pass each task to `bind`, also those that are defined later. `Tenure.include` calls this."""
-        if self._bind is not None:
+        is_notebook = hasattr(sys, "ps1")  # or an interactive shell: a user runs code again
+        if self._bind is not None and not is_notebook:
             raise InvalidArgument(
                 "router must be included once, got a router that an app has already. Make one for each app, in a "
                 "function that defines its tasks."
