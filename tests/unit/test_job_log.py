@@ -107,6 +107,15 @@ def test_a_worker_that_ends_logs_the_last_count(loop, lines):
     assert lines.records[-1].getMessage().startswith("jobs_counted started=10 completed=10 ")
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_second_without_a_job_has_no_count(loop, lines, ends):
+    scene = Scene(loop)
+    scene.run(50)
+    lines.clear()
+    scene.log.close() if ends else scene.wait(1.0)
+    assert not lines.records
+
+
 def test_each_job_has_its_lines_on_request(loop, lines):
     Scene(loop, logs_each=True).run(300)
     assert len(lines.records) == 600

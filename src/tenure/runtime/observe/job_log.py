@@ -110,8 +110,9 @@ class JobLog:
             self._timer, self._lines = None, 0
 
     def _log_counts(self) -> int:
-        """Log the counts since the last such line. Return the number of lines that they replace."""
+        """Log the counts since the last such line, unless both are 0. Return the number of lines that they replace."""
         new, completed, took_s = self._started() - self._started_before, self._completed, self._clock() - self._began_at
         self._completed = 0
-        log_line(JOBS, "jobs_counted", None, {"started": new, "completed": completed, "in_s": took_s})
+        if new or completed:
+            log_line(JOBS, "jobs_counted", None, {"started": new, "completed": completed, "in_s": took_s})
         return new + completed
