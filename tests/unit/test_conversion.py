@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -289,6 +290,23 @@ def test_a_union_of_models_with_a_discriminator(annotation: Any, value: object) 
     assert built.decode(built.encode((value,), {})) == ((value,), {})
     results = Results("t", annotation)
     assert results.decode(results.encode(value)) == value
+
+
+@dataclass
+class Owner:
+    pet: Point | Point3
+
+
+@pytest.mark.parametrize("annotation", [Cat | Dog, list[Cat | Dog], Point | Point3 | None, Owner, str | bytes], ids=str)
+def test_a_union_that_json_does_not_show_is_refused_as_a_result_as_it_is_as_an_argument(annotation: Any) -> None:
+    for define in (signature, functools.partial(Results, "t")):
+        with pytest.raises(InvalidArgument, match=r"without ambiguity, .* Type unions"):
+            define(annotation)
+
+
+@pytest.mark.parametrize("annotation", [typing.NoReturn, typing.Self, typing.Iterable[int], Cat | None], ids=str)
+def test_other_annotations_of_a_result_are_accepted(annotation: Any) -> None:
+    assert Results("t", annotation).encode(None) == b"null"
 
 
 def test_a_model_that_is_none_of_a_union_is_refused() -> None:

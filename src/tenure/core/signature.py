@@ -29,6 +29,8 @@ _SAME: tuple[type, ...] = (str, int, bool, type(None))
 _CONTAINERS: tuple[Any, ...] = (dict, list, dict[str, Any], list[Any], dict[str, object], list[object])
 """A plain value of such a type needs no conversion: it is decoded as it was."""
 
+_UNION = "Type unions"
+"""How msgspec begins its error for a union with types that JSON does not distinguish."""
 _AS_PLAIN = b" "
 """Before a result that is read as plain data. For other readers it is the same JSON."""
 _TIMES = frozenset({"delay", "run_after", "timeout", "retries"})
@@ -275,7 +277,8 @@ class Signature:
 class Results:
     """Encodes and decodes the results of a task. The return annotation is used where it fits, and never enforced.
 
-    Raises `InvalidArgument` if nothing encodes values of the annotation.
+    Raises `InvalidArgument` if nothing encodes values of the annotation, or if it has a union with types that JSON does
+    not distinguish.
     """
 
     def __init__(self, task: str, annotation: Any = inspect.Parameter.empty, conversion: Conversion = BUILT_IN) -> None:
@@ -286,10 +289,16 @@ class Results:
         self._check_annotation()
 
     def _check_annotation(self) -> None:
-        try:
-            unknown = None if self._is_plain else self._conversion.unknown(self.annotation)
-        except Exception:  # an annotation that cannot be inspected, such as NoReturn
+        if self._is_plain:
             return
+        try:
+            msgspec.json.Decoder(self.annotation)
+            unknown = self._conversion.unknown(self.annotation)
+        except Exception as exc:
+            if str(exc).startswith(_UNION):
+                advice = f"{_without_end(exc)}. Return one of the types, or an object with a field for each."
+                raise _refused(f"The result of {self.task}", self.annotation, advice) from None
+            return  # an annotation that cannot be inspected, such as NoReturn
         if unknown is not None and not inspect.isabstract(unknown):  # a list may be returned as an Iterable
             raise _refused(f"The result of {self.task}", self.annotation, nothing_encodes(unknown, "Return"))
 
@@ -362,12 +371,11 @@ def _slot(task: str, name: str, annotation: Any, conversion: Conversion, *, is_n
     try:
         msgspec.json.Decoder(kind)
     except Exception as exc:
-        reason = str(exc).removesuffix(" is not supported")
         raise _refused(
             f"Task {task}: parameter {name!r}",
             annotation,
-            f"{reason}. Use one of the types, or a parameter or a field for each. (In JSON str, bytes, UUID and Path "
-            "are all text.)",
+            f"{_without_end(exc)}. Use one of the types, or a parameter or a field for each. (In JSON str, bytes, UUID "
+            "and Path are all text.)",
         ) from None
     # With a default, calls may leave it out: a session that only tests pass.
     unknown = conversion.unknown(kind) if is_needed else None
@@ -375,6 +383,10 @@ def _slot(task: str, name: str, annotation: Any, conversion: Conversion, *, is_n
         raise _refused(f"Task {task}: parameter {name!r}", annotation, nothing_encodes(unknown))
     container = (typing.get_origin(kind) or kind) if kind in _CONTAINERS else None
     return Parameter(name, kind, written(annotation), conversion, container)
+
+
+def _without_end(error: Exception) -> str:
+    return str(error).removesuffix(" is not supported")
 
 
 def _refused(field: str, annotation: Any, why: str) -> InvalidArgument:
