@@ -1,9 +1,11 @@
-// How the search ranks: guides with the word in a heading first, decisions, the changelog and lists of words last. A word in a heading
-// is worth 15, as in Sphinx, and the name of a class or a method 26.
+// How the search ranks: guides with the word in a heading first, then explanations; decisions, the changelog and lists of words last. Guides
+// to commands and to other wire formats have words of everything, so their headings count once. A word in a heading is worth 15, as in
+// Sphinx, and the name of a class or a method 26.
 var Scorer = {
   score: ([page, , , , score]) => {
-    if (/^(decisions\/|CHANGELOG|CONTRIBUTING|glossary|index|howto\/README)/.test(page)) return score - 10;
-    return page.startsWith("howto/") && score >= 15 ? score + 15 : score;
+    if (/^(decisions\/|CHANGELOG|CONTRIBUTING|glossary|index|howto\/README)/.test(page)) return score - 20;
+    if (/^howto\/(operate|hworker|queue-farm|redis-work-queue|worqr)/.test(page)) return score;
+    return score < 15 ? score : score + (page.startsWith("howto/") ? 15 : page.startsWith("explanation/") ? 14 : 0);
   },
   objNameMatch: 11,
   objPartialMatch: 6,

@@ -35,18 +35,25 @@ def test_the_list_of_guides_has_every_guide():
 
 
 FIELD_WORDS = {
-    "errors": "failed jobs, dead letter",
-    "monitor": "monitoring, alert, dashboard, Prometheus",
+    "../explanation/reliability": "at least once, exactly once, idempotent",
+    "../explanation/crash-recovery": "visibility timeout",
+    "errors": "failed jobs, dead letter, poison",
+    "monitor": "monitoring, alert, dashboard, Prometheus, metrics, autoscaling, autoscaler",
     "limits": "rate limit, concurrency limit",
     "schedules": "cron, periodic tasks",
     "unique": "deduplication, debounce, throttle",
     "deploy": "graceful shutdown, systemd, Kubernetes, health",
-    "isolate": "timeout, memory leak",
+    "isolate": "timeout, memory leak, isolation",
     "testing": "unit test, pytest",
-    "retries": "backoff",
+    "retries": "exponential backoff",
+    "priorities": "priorities",
+    "lanes": "FIFO",
+    "delays": "ETA, countdown",
+    "check": "eviction, persistence, security",
+    "async": "bulk",
     "logging": "log",
 }
-"""By guide: what people search for. The search puts a guide first that has the words in its title or a heading."""
+"""By guide: what people search for. The search puts a page first that has the words in its title or a heading."""
 
 
 def test_guides_have_the_words_of_the_field_in_their_headings():
