@@ -66,7 +66,7 @@ def error_tree() -> str:
     drawn = inspect.cleandoc(errors.__doc__ or "").split("\n\n")
     tree = inspect.cleandoc("\n" + drawn[1])
     return (
-        "# Errors\n\nAll errors that Tenure raises, as one tree: catch as much of it as you mean. From\n"
+        "# Errors\n\nAll errors that Tenure raises, as one tree: catch as much of it as you mean. The module is\n"
         f"`tenure.core.errors`; each can be imported from `tenure`.\n\n```text\n{tree}\n```\n\n{drawn[-1]}\n"
     )
 
@@ -78,7 +78,7 @@ def protocols() -> str:
         "# Protocols",
         "",
         "What each wire protocol supports. Tenure refuses the rest with `UnsupportedFeature`. What you can rely on "
-        "beside other clients: [the wire formats side by side](../protocols/README.md).",
+        "with other clients on the same queues: [the wire formats side by side](../protocols/README.md).",
         "Written by `make docs` from the declarations of the engines; `make check` compares.",
         "",
         "| feature | | " + " | ".join(engine.name for engine in engines) + " |",
@@ -120,7 +120,7 @@ def log() -> str:
         "The drop-in client of redis-work-queue": (log_events.DROP_IN, "On the logger `tenure.compat`."),
         "Redis": (
             log_events.REDIS,
-            "Those of a connection are on the logger `tenure.redis`, of workers and of every other program that has "
+            "Events of a connection are on the logger `tenure.redis`, of workers and of every other program that has "
             "configured `logging`.",
         ),
         "The parent process": (log_events.PARENT, "With a single worker process, most `info` lines are `debug`."),

@@ -272,7 +272,7 @@ def _projection_lines(found: ClusterFound) -> list[str]:
         "",
         f"A calculation from the costs of plain jobs on {most} masters. The busiest node spends `c * s / masters + p` "
         "on a job: `c` is the cost on all nodes, `s` how many times the mean of the partitions the fullest node has, "
-        f"and `p` that of the post, which is on one node ({found.post_us:.1f} µs a call). One partition costs its "
+        f"and `p` the cost of the post, which is on one node ({found.post_us:.1f} µs a call). One partition costs its "
         f"node {_us(found, 1)} µs a job.",
         "",
         "| masters | partitions | c, µs | s | times as fast as one partition | measured |",

@@ -24,7 +24,14 @@ MEASURES: Final = (
     Measure("enqueue_one", "Enqueue one by one", "jobs/s", "more", "One producer, one call a job."),
     Measure("enqueue_many", "Enqueue many", "jobs/s", "more", "One producer, the call for many; the argument is text."),
     Measure("enqueue_dicts", "Enqueue many, with a dict", "jobs/s", "more", "The same; the argument is a dict."),
-    Measure("latency_p50", "Pick-up on an idle queue, p50", "ms", "less", "From the call to the handler's start.", 2),
+    Measure(
+        "latency_p50",
+        "Pick-up on an idle queue, p50",
+        "ms",
+        "less",
+        "The time from the call to the handler's start.",
+        2,
+    ),
     Measure(
         "latency_p99", "Pick-up on an idle queue, p99", "ms", "less", "The same; the p99 of the jobs of all rounds.", 2
     ),
@@ -32,7 +39,12 @@ MEASURES: Final = (
     Measure("commands_drain", "Redis commands per job, drain", "", "less", "Those inside of scripts too.", 1),
     Measure("server_enqueue", "Redis processor time per job, enqueue", "µs", "less", "One call a job.", 1),
     Measure(
-        "server_drain", "Redis processor time per job, drain", "µs", "less", "Of the drain, async where it can.", 1
+        "server_drain",
+        "Redis processor time per job, drain",
+        "µs",
+        "less",
+        "Measured in the drain, async where it can.",
+        1,
     ),
     Measure("worker_drain", "Worker processor time per job", "µs", "less", "All its processes.", 1),
     Measure("memory_job", "Redis memory per waiting job", "bytes", "less", "With arguments of 100 bytes as JSON."),

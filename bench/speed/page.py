@@ -91,7 +91,7 @@ def _sections(found: Kept, names: Sequence[str]) -> list[str]:
 def _compared(run: Run) -> list[str]:
     rounds = f"{run.rounds} {'round' if run.rounds == 1 else 'rounds'} of about {run.seconds:g} s each"
     parts = [
-        "## Beside other queues",
+        "## Compared with other queues",
         f"{described(run.machine)}. Medians of {rounds}.",
         f"![Each queue as a ratio to the best peer]({PICTURE.name})",
     ]

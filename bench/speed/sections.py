@@ -30,7 +30,7 @@ SECTIONS: Final = (
         "crowd",
         "Pick-up with many idle workers",
         "The same latency as above, when so many worker processes wait for a job: one of them is to be woken, not all. "
-        "Commands are those that Redis runs in scripts, too, and those of the idle workers.",
+        "Commands include the ones that Redis runs in scripts, and the commands of the idle workers.",
         crowd.CrowdFound,
         crowd.measure,
         crowd.table,
@@ -47,7 +47,7 @@ SECTIONS: Final = (
     ),
     Section(
         "fairness",
-        "Short jobs beside long ones",
+        "Short jobs while long ones run",
         "Two workers that run one job at a time get jobs of 1 ms and, among them, jobs of 1 s. How long does a short "
         "job wait while one of the two has nothing to do?",
         fairness.Fairness,

@@ -106,9 +106,9 @@ class Settings:
     )
     max_connections: int | None = _setting(
         None,
-        "How many connections the calls of a process use at the same time: those of all its threads, those of each "
-        f"event loop, and for each node of a cluster; at least {limits.MIN_CONNECTIONS}. Further calls wait for one. "
-        "Not set: no maximum.",
+        "How many connections the calls of a process use at the same time: for all its threads together, for "
+        f"each event loop, and for each node of a cluster; at least {limits.MIN_CONNECTIONS}. Further calls wait for "
+        "one. Not set: no maximum.",
         "TENURE_MAX_CONNECTIONS",
         read=int,
     )

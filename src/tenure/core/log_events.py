@@ -104,7 +104,7 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         WARNING,
         "Code on the event loop did not return or await; the worker's async jobs, timeouts and cancellations waited. "
         "Use a `def` handler or asyncio.to_thread.",
-        "`task`, `id`: the job whose handler it was; only `at` if a task that the handler made did it. `seconds`: for "
+        "`task`, `id`: the job of that handler; only `at` if a task that the handler made did it. `seconds`: for "
         "how long, from one second on. `ended=False`: it still does, after 10, 20, 40, ... seconds. At most once a "
         "minute for each place in the code",
     ),
@@ -172,13 +172,13 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         INFO,
         "The worker has stopped.",
         "`released`: jobs that did not finish. `handlers_running`: handlers that did not end. `left` (warning): the "
-        "worker could not release its jobs, because handlers continue that nothing may run beside, or because Redis "
+        "worker could not release its jobs, because handlers continue that exclude other jobs, or because Redis "
         "does not answer; its keeper releases them. `unheard`: events that no listener received",
     ),
     "worker_died": LogEvent(
         WARNING,
         "The process of the worker died; the keeper releases its jobs.",
-        "logged by the keeper. Its fields are those of `jobs_released`",
+        "logged by the keeper. It has the fields of `jobs_released`",
     ),
     "worker_failed": LogEvent(CRITICAL, "A part of the worker cannot run; the worker stops with an error."),
     "exit_forced": LogEvent(
