@@ -58,7 +58,7 @@ async def test_it_is_told_before_it_has_a_job_and_when_it_has_ended(said):
 async def test_it_is_told_which_job_must_not_run_beside_another_while_it_runs(said):
     async with rig(launch_of(said), concurrency=1) as here:
         here.engine.add("a", task="pid", shape=Shape(lane="a"))
-        await first(here, "a")
+        await here.ends("a")
         here.engine.add("b", task="hang")
         (pid,) = await said.wait("hang")
     (told,) = [one for one in here.keeper.exclusive if one]

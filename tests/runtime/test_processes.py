@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from ast import literal_eval
 from collections.abc import Iterator
 from pathlib import Path
@@ -270,13 +271,10 @@ async def test_without_heartbeats_for_a_lease_a_job_of_a_lane_is_killed_and_rele
 async def test_a_job_that_was_killed_because_its_lease_was_over_has_not_crashed(launch, said, shape, outcome):
     engine = FakeEngine(timing=Timing(beat_ms=20, lease_ms=1_000, idle_wait_ms=200, maintain_ms=50, presence_ms=50))
     async with rig(launch, concurrency=1, engine=engine) as here:
-        here.engine.add("a", task="hang", shape=shape)
-        (pid,) = await said.wait("hang")
+        pid = await begun(here, said, "hang", shape=shape)
         here.keeper.good_at, here.keeper.mute = 0.0, True
-        time.sleep(1.1)
+        time.sleep(1.1)  # the worker's event loop is blocked until the lease is over
         os.kill(pid, signal.SIGKILL)
-        while alive(pid):
-            pass
         await here.settled(1)
         assert here.engine.outcomes("a")[0] == outcome
 

@@ -213,7 +213,7 @@ class LeaseKeeper:
             self._next_at = now + min(self._beat_s, max(due_s, self._beat_s / 5))
 
     def _kill_expired(self) -> None:
-        """Kill the processes of jobs that must not run beside another, after their leases have expired.
+        """Kill the processes of jobs that must not run at the same time as others, after their leases have expired.
 
         The worker does this earlier, unless it is stopped or a handler blocks its event loop.
         """
