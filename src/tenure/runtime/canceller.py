@@ -69,8 +69,9 @@ class Canceller:
         self._stop(run, why, self._env.clock())
 
     def silence(self, now: float) -> None:
-        """Stop jobs that must not run at the same time as others, of queues without a good heartbeat for a lease's length: other
-        workers may soon run them, or the next of their lanes and limits. Each is released after its handler has ended.
+        """Stop jobs that must not run at the same time as others, of queues without a good heartbeat for a lease's
+        length: other workers may soon run them, or the next of their lanes and limits. Each is released after its
+        handler has ended.
         """
         for run in list(self._inflight.running):
             first = next((held for held in run.members if held.must_be_alone), None)

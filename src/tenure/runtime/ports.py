@@ -41,7 +41,7 @@ class Driver(Protocol):
 
 
 class Exclusive(NamedTuple):
-    """A job process with a job that must not run at the same time as others. `asked_at`: when the claim of the job was sent, by
+    """A job process with a job that must not run at the same time as others. `asked_at`: when the claim was sent, by
     `Env.lease_clock`."""
 
     pid: int
