@@ -17,7 +17,7 @@ from tenure.core.outcome import Outcome, Released, TimedOut
 from tenure.core.task import TaskSpec
 from tenure.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
 from tenure.runtime.ports import Env, Exclusive, WorkerLimits
-from tests.support.fakes import FakeEngine, Settled
+from tests.support.fakes import FakeEngine
 
 
 class FakeDriver:
@@ -273,6 +273,12 @@ class Rig:
         await self.engine.until(lambda: len(ends()) == len(ids))
         return ends()
 
-    async def settled(self, count: int) -> list[Settled]:
-        await self.engine.until(lambda: len(self.engine.settled) >= count)
-        return self.engine.settled
+
+async def warmed_up(rig: Rig, gate: Gate) -> None:
+    """Wait until the worker has seen that its jobs are short, and claims ahead. Then close the gate."""
+    gate.open.set()
+    ids = [f"short{number}" for number in range(20)]
+    rig.engine.add(*ids)
+    await rig.ends(*ids)
+    gate.begun = asyncio.Queue()
+    gate.open.clear()

@@ -89,7 +89,7 @@ async def test_it_waits_for_others_and_then_starts_as_it_is():
         rig.engine.add("b", task=None)
         assert ids(await gate.begun.get()) == ["a", "b"]
         assert time.monotonic() - began >= 0.99
-        await rig.settled(2)
+        await rig.ends("a", "b")
 
 
 async def test_a_full_batch_starts_without_waiting_for_others():
@@ -100,7 +100,7 @@ async def test_a_full_batch_starts_without_waiting_for_others():
         await rig.engine.until(lambda: bool(rig.engine.held))
         rig.engine.add("d", "e", task=None)
         assert ids(await gate.begun.get()) == ["c", "d", "e"]
-        await rig.settled(3)
+        await rig.ends("c", "d", "e")
 
 
 async def test_jobs_that_wait_for_their_batch_are_not_stuck():
@@ -112,7 +112,7 @@ async def test_jobs_that_wait_for_their_batch_are_not_stuck():
         await asyncio.sleep(0.3)
         assert not rig.engine.settled
         gate.open.set()
-        await rig.settled(2)
+        await rig.ends("a", "b")
 
 
 async def test_lanes_do_not_mix_with_one_lane():
@@ -126,7 +126,7 @@ async def test_lanes_do_not_mix_with_one_lane():
         for number in range(3):
             for lane in ("x", "y"):
                 rig.engine.add(f"{lane}{number}", task=None, shape=Shape(lane=lane))
-        await rig.settled(6)
+        await rig.ends("x0", "x1", "x2", "y0", "y1", "y2")
         assert {"q": 10} in rig.engine.of_lanes
     assert sorted(got) == [["x0", "x1", "x2"], ["y0", "y1", "y2"]]
 
@@ -137,10 +137,10 @@ async def test_each_job_has_its_own_answer():
 
     async with Rig(batches(handler, 3, retries=0)) as rig:
         rig.engine.add("a", "b", "c", task=None)
-        await rig.settled(3)
-    assert rig.engine.outcomes("a") == [Completed(b"1")]
-    assert isinstance(rig.engine.outcomes("b")[0], Failed)
-    assert isinstance(rig.engine.outcomes("c")[0], Failed)
+        a, b, c = await rig.ends("a", "b", "c")
+    assert a == Completed(b"1")
+    assert isinstance(b, Failed)
+    assert isinstance(c, Failed)
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -171,18 +171,15 @@ async def test_early_answers_are_settled_at_once_and_an_error_counts_for_the_res
 
     async with Rig(batches(on_loop if kind == "async" else in_thread, 5, retries=1)) as rig:
         rig.engine.add("a", "b", "c", "d", "e", task=None)
-        await rig.settled(3)
-        assert rig.engine.outcomes("a") == [Completed(b"{'sent': 1}")]
-        (retried,) = rig.engine.outcomes("b")
-        assert isinstance(retried, Retried)
-        assert retried.delay_ms == 60_000
-        assert isinstance(rig.engine.outcomes("c")[0], Failed)
+        a, b, c = await rig.ends("a", "b", "c")
+        assert a == Completed(b"{'sent': 1}")
+        assert isinstance(b, Retried)
+        assert b.delay_ms == 60_000
+        assert isinstance(c, Failed)
         assert {ref.id for ref in rig.engine.held} == {"d", "e"}
         release.set()
         arelease.set()
-        await rig.settled(5)
-        assert isinstance(rig.engine.outcomes("d")[0], Retried)
-        assert isinstance(rig.engine.outcomes("e")[0], Retried)
+        assert [type(end) for end in await rig.ends("d", "e")] == [Retried, Retried]
     assert refusals
     assert not rig.engine.refused
 
@@ -240,11 +237,10 @@ async def test_a_batch_ends_at_the_earliest_deadline_of_what_is_not_answered(kin
         rig.engine.add("short", task=None, timeout_ms=400)
         rig.engine.add("long", task=None, timeout_ms=600_000)
         began = time.monotonic()
-        await rig.settled(3)
+        _, *late = await rig.ends("answered", "short", "long")
         assert time.monotonic() - began >= 0.35
         release.set()
-    for id in ("short", "long"):
-        (outcome,) = rig.engine.outcomes(id)
+    for outcome in late:
         assert isinstance(outcome, Failed)
         assert outcome.error.type == "Timeout"
 
@@ -274,9 +270,7 @@ async def test_one_that_is_lost_or_cancelled_is_marked_and_the_batch_goes_on():
         assert [job.cancelled for job in jobs] == [False, True, False]
         assert gate.cancelled == 0
         gate.open.set()
-        await rig.settled(2)
-    assert rig.engine.outcomes("cancelled") == [Cancelled("asked")]
-    assert rig.engine.outcomes("other") == [Completed(b"3")]
+        assert await rig.ends("cancelled", "other") == [Cancelled("asked"), Completed(b"3")]
     assert not rig.engine.refused
 
 
@@ -290,9 +284,8 @@ async def test_when_all_are_lost_or_cancelled_the_handler_is_cancelled():
         await rig.keeper.heard(2)
         assert gate.cancelled == 0
         rig.keeper.beat(cancelled=[CancelAsked(ref_of(rig, "b"), "asked")])
-        await rig.settled(2)
+        assert await rig.ends("a", "b") == [Cancelled("asked")] * 2
     assert gate.cancelled == 1
-    assert rig.engine.outcomes("a") == rig.engine.outcomes("b") == [Cancelled("asked")]
 
 
 async def test_all_lost():

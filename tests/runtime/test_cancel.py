@@ -32,8 +32,7 @@ async def test_an_async_handler_is_cancelled_and_its_job_ends_in_cancelled():
         await gate.begun.get()
         ask(rig, "a")
         ask(rig, "a")
-        await rig.settled(1)
-    assert rig.engine.outcomes("a") == [Cancelled("not needed")]
+        assert await rig.ends("a") == [Cancelled("not needed")]
     assert gate.cancelled == ["a"]
 
 
@@ -48,10 +47,9 @@ async def test_what_has_not_started_is_cancelled_at_once_and_never_runs():
         rig.engine.add("a", "b", task=None)
         await rig.engine.until(lambda: len(rig.engine.held) == 2)
         ask(rig, "b")
-        await rig.settled(1)
-        assert rig.engine.outcomes("b") == [Cancelled("not needed")]
+        assert await rig.ends("b") == [Cancelled("not needed")]
         rig.engine.add("c", "d", task=None)
-        await rig.settled(4)
+        await rig.ends("a", "c", "d")
     assert ran == ["a", "c", "d"]
 
 
@@ -70,8 +68,7 @@ async def test_whatever_it_raises_after_the_ask_is_cancelled(error):
         rig.engine.add("a")
         await begun.wait()
         ask(rig, "a")
-        await rig.settled(1)
-    assert rig.engine.outcomes("a") == [Cancelled("not needed")]
+        assert await rig.ends("a") == [Cancelled("not needed")]
 
 
 async def test_what_it_returns_after_the_ask_counts_however_long_it_takes():
@@ -97,8 +94,7 @@ async def test_what_it_returns_after_the_ask_counts_however_long_it_takes():
         await asyncio.sleep(0.2)
         assert not rig.engine.settled
         release.set()
-        await rig.settled(1)
-    assert rig.engine.outcomes("a") == [Completed(b"'done'")]
+        assert await rig.ends("a") == [Completed(b"'done'")]
     assert seen == [True, False]
 
 
@@ -117,8 +113,7 @@ async def test_a_handler_that_goes_on_ends_with_its_timeout():
         rig.engine.add("a", timeout_ms=300)
         await begun.wait()
         ask(rig, "a")
-        await rig.settled(1)
-        assert rig.engine.outcomes("a") == [Cancelled("not needed")]
+        assert await rig.ends("a") == [Cancelled("not needed")]
         release.set()
     assert not rig.engine.refused
 
@@ -145,9 +140,8 @@ async def test_a_sync_handler_sees_it(way):
         rig.engine.add("a")
         await asyncio.to_thread(begun.wait)
         ask(rig, "a")
-        await rig.settled(1)
-    expected = Completed(b"'done'") if way == "return" else Cancelled("not needed")
-    assert rig.engine.outcomes("a") == [expected]
+        expected = Completed(b"'done'") if way == "return" else Cancelled("not needed")
+        assert await rig.ends("a") == [expected]
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -201,12 +195,10 @@ async def test_a_message_cancels_at_once():
         channel = rig.engine.signal_channel(rig.worker.id)
         for message in ("nobody's", "r", "q", "q", "q"):
             rig.driver.publish(channel, message)
-        await rig.settled(1)
-        assert rig.engine.outcomes("a") == [Cancelled("now")]
+        assert await rig.ends("a") == [Cancelled("now")]
         assert rig.engine.calls.count("heartbeat") == 1
         gate.open.set()
-        await rig.settled(2)
-    assert rig.engine.outcomes("b") == [Completed(b"None")]
+        assert await rig.ends("b") == [Completed(b"None")]
 
 
 async def test_a_request_of_another_client_is_noted_and_then_cancels():
@@ -218,10 +210,9 @@ async def test_a_request_of_another_client_is_noted_and_then_cancels():
         assert {await gate.begun.get(), await gate.begun.get()} == {"a", "b"}
         for message in ("unknown", "a", "a"):
             rig.driver.publish("their-q", message)
-        await rig.settled(1)
-        assert engine.outcomes("a") == [Cancelled("theirs")]
+        assert await rig.ends("a") == [Cancelled("theirs")]
         gate.open.set()
-        await rig.settled(2)
+        await rig.ends("b")
     assert {(queue, message) for _, queue, message in engine.noted} == {("q", b"unknown"), ("q", b"a")}
     assert "their-other" not in rig.driver.channels
 
@@ -245,8 +236,7 @@ async def test_listening_goes_on_after_an_outage():
         await gate.begun.get()
         rig.engine.cancels["a"] = ""
         rig.driver.publish(rig.engine.signal_channel(rig.worker.id), "q")
-        await rig.settled(1)
-    assert rig.engine.outcomes("a") == [Cancelled("")]
+        assert await rig.ends("a") == [Cancelled("")]
 
 
 async def test_a_user_who_may_not_subscribe_is_told_of_once_and_the_beats_do_it(caplog):
@@ -266,7 +256,7 @@ async def test_a_user_who_may_not_subscribe_is_told_of_once_and_the_beats_do_it(
             rig.engine.add("a")
             await gate.begun.get()
             ask(rig, "a")
-            await rig.settled(1)
+            await rig.ends("a")
     assert caplog.text.count("redis_refused what=subscribe") == 1
 
 

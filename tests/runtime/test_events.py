@@ -322,7 +322,7 @@ async def test_on_failure_is_called_for_broken_jobs_and_not_for_completed_or_los
             await gate.begun.get()
         rig.engine.lose("gone")
         gate.open.set()
-        await rig.settled(2)
+        await rig.ends("broken", "fine")
         await rig.engine.until(lambda: bool(rig.engine.refused))
         rig.worker.stop()
         assert await rig.ended() is ExitStatus.OK
@@ -382,7 +382,7 @@ async def test_only_so_many_hooks_wait(caplog):
         failing(Fail("no"), on_failure=hook), concurrency=1, burst=True, limits={"hooks_running": 1, "hooks_waiting": 2}
     ) as rig:
         rig.engine.add(*map(str, range(6)))
-        await rig.settled(6)
+        await rig.ends(*map(str, range(6)))
         go.set()
         await rig.ended()
     assert 2 <= len(called) <= 3

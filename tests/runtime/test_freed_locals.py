@@ -71,5 +71,5 @@ async def test_after_each_end(kind: str, end: str) -> None:
         if end == "cancelled":
             await asyncio.to_thread(begun.wait)
             rig.keeper.beat(cancelled=[CancelAsked(ref, "no more") for ref in rig.engine.held])
-        await rig.settled(1)
+        await rig.ends("a")
     assert [one() for one in seen] == [None]

@@ -175,7 +175,7 @@ async def test_a_job_runs_on_while_its_keeper_is_replaced():
         rig.engine.add("b")
         assert await gate.begun.get() == "b"
         gate.open.set()
-        await rig.settled(2)
+        await rig.ends("a", "b")
     assert not gate.cancelled
 
 
@@ -187,9 +187,9 @@ async def test_a_keeper_that_is_silent_when_the_last_job_ends_is_replaced():
 
     async with Rig(handler, engine=engine) as rig:
         # On a busy machine the second job may be claimed before two beats are missing; the third cannot.
-        for count, id in enumerate("abc", start=1):
+        for id in "abc":
             rig.engine.add(id)
-            await rig.settled(count)
+            await rig.ends(id)
     assert rig.keeper.replaced
 
 
@@ -206,5 +206,5 @@ async def test_reports_that_are_read_late_count():
 
     async with Rig(block, engine=engine) as rig:
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
     assert rig.keeper.replaced == 0

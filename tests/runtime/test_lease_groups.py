@@ -23,10 +23,10 @@ async def test_a_group_is_settled_in_one_call_when_all_have_ended():
         for id in "ab":
             gates[id].open.set()
         engine.add("alone", task="a")
-        await rig.settled(1)
-        assert [one.lease.record.id for one in engine.settled] == ["alone"], "the group waits for c"
+        await rig.ends("alone")
+        assert len(engine.settled) == 1, "the group waits for c"
         gates["c"].open.set()
-        await rig.settled(4)
+        await rig.ends("a", "b", "c")
     assert engine.batches == [1, 3]
 
 
@@ -35,9 +35,8 @@ async def test_a_group_whose_first_job_has_no_handler_is_settled_in_one_call():
     engine.add("a", task="unknown")
     engine.add("b", "c", task="t")
     async with Rig(lambda: None, engine=engine) as rig:
-        await rig.settled(3)
+        assert [type(end) for end in await rig.ends("a", "b", "c")] == [Unroutable, Completed, Completed]
     assert engine.batches == [3]
-    assert [type(one.outcome) for one in engine.settled] == [Unroutable, Completed, Completed]
 
 
 async def test_a_group_that_fails_in_part_is_settled_in_one_call():
@@ -53,9 +52,8 @@ async def test_a_group_that_fails_in_part_is_settled_in_one_call():
     started: list[int] = []
     engine.add("a", "b")
     async with Rig(task(handle, is_async=True, retries=3), engine=engine) as rig:
-        await rig.settled(3)
+        assert {type(end) for end in await rig.ends("a", "b")} == {Completed, Retried}
     assert engine.batches[0] == 2
-    assert {type(one.outcome) for one in engine.settled[:2]} == {Completed, Retried}
 
 
 async def test_the_loss_of_a_member_lets_the_others_be_settled():
@@ -69,18 +67,18 @@ async def test_the_loss_of_a_member_lets_the_others_be_settled():
         assert await gate.begun.get() == "slow"
         ref = engine.lose("slow")
         await rig.keeper.reports.put(HeartbeatReply(lost=frozenset({ref})))
-        await rig.settled(1)
-    assert [one.lease.record.id for one in engine.settled] == ["fast"]
+        await rig.ends("fast")
+    assert not engine.outcomes("slow")
 
 
 async def test_a_group_larger_than_a_call_stays_together():
-    count = ROUND_MOST + 50
+    ids = [f"j{n:03}" for n in range(ROUND_MOST + 50)]
     engine = FakeEngine(group="g")
-    engine.add(*(f"j{n:03}" for n in range(count)))
+    engine.add(*ids)
     gate = Gate()
-    async with Rig(gated(gate), engine=engine, concurrency=count) as rig:
-        for _ in range(count):
+    async with Rig(gated(gate), engine=engine, concurrency=len(ids)) as rig:
+        for _ in ids:
             await gate.begun.get()
         gate.open.set()
-        await rig.settled(count)
-    assert engine.batches == [count]
+        await rig.ends(*ids)
+    assert engine.batches == [len(ids)]

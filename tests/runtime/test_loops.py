@@ -76,7 +76,7 @@ async def test_a_loop_that_raises_runs_again_and_jobs_are_done(loop, fault, capl
         async with rig:
             rig.engine.add("a")
             rig.engine.add("b", task="failing")
-            await rig.settled(2)
+            await rig.ends("a", "b")
             await rig.driver.subscribed.wait()
             await rig.whole.wait()
             rig.worker.stop()

@@ -33,7 +33,7 @@ async def test_it_is_told_once_and_jobs_are_done_all_the_same(error: Exception, 
             rig.driver.fault = fault
             await rig.engine.until(lambda: waits > waiting.LOST_LOGGED + 1)
             rig.engine.add("a")
-            await rig.settled(1)
+            await rig.ends("a")
             assert caplog.text.count("redis_lost what=wait") == 1
             broken = False
             await rig.engine.until(lambda: "redis_restored what=wait" in caplog.text)

@@ -219,8 +219,8 @@ async def test_a_thread_that_goes_on_keeps_its_slot_behind_layers_too():
     async with Rig(task(handler, retries=0), middleware=[around], concurrency=1) as rig:
         rig.engine.add("slow", timeout_ms=20)
         await begun.wait()
-        await rig.settled(1)
-        assert isinstance(rig.engine.outcomes("slow")[0], Failed)
+        (outcome,) = await rig.ends("slow")
+        assert isinstance(outcome, Failed)
         assert unwound == []  # the thread goes on
         rig.engine.add("next")
         await rig.engine.until(lambda: rig.engine.calls[-1] != "settle")
@@ -255,8 +255,7 @@ async def test_a_cancel_reaches_async_handlers_through_layers_and_threads_can_se
         await begun.wait()
         rig.engine.cancels |= {"loop": "why", "thread": "why"}
         rig.keeper.beat(cancelled=rig.engine.asks(list(rig.engine.held)))
-        await rig.settled(2)
-    assert rig.engine.outcomes("loop") == rig.engine.outcomes("thread") == [Cancelled("why")]
+        assert await rig.ends("loop", "thread") == [Cancelled("why")] * 2
     assert gate.cancelled == ["loop"]
 
 

@@ -10,9 +10,8 @@ from tenure.core.job import JobRecord, Lease
 from tenure.core.outcome import Released
 from tenure.core.task import BatchRule
 from tenure.runtime.jobs.table import Inflight
-from tests.runtime.fakes import Gate, Rig, gated, task
+from tests.runtime.fakes import Gate, Rig, gated, task, warmed_up
 from tests.runtime.test_woken import AGES_S, Woken
-from tests.runtime.test_worker import warmed_up
 
 
 async def test_nothing_is_claimed_between_a_release_and_its_reply():

@@ -97,21 +97,19 @@ async def test_its_lane_limits_and_key_wait_until_it_has_really_ended(stubborn, 
         rig.engine.add("a", shape=shape, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         rig.engine.add("free", timeout_ms=SHORT_MS)
-        await rig.settled(1)  # without a lane: as soon as its time is over
+        await rig.ends("free")  # without a lane: as soon as its time is over
         assert not rig.engine.outcomes("a")
         assert "a" in {ref.id for ref in rig.engine.held}
         stubborn.release.set()
-        await rig.engine.until(lambda: bool(rig.engine.outcomes("a")))
-        first = rig.engine.outcomes("a")[0]
-    assert isinstance(first, Retried)  # decided when its time was over
-    assert first.error.type == "Timeout"
-    assert rig.engine.outcomes("free")[0]
+        (outcome,) = await rig.ends("a")
+    assert isinstance(outcome, Retried)  # decided when its time was over
+    assert outcome.error.type == "Timeout"
 
 
 async def test_a_key_that_ended_with_the_start_waits_for_nothing(stubborn):
     async with Rig(task(stubborn.in_thread, retries=0)) as rig:
         rig.engine.add("a", shape=Shape(unique=UniqueRule("a key", Until.STARTED)), timeout_ms=SHORT_MS)
-        await rig.settled(1)
+        await rig.ends("a")
         assert not stubborn.release.is_set()
 
 
@@ -128,8 +126,7 @@ async def test_one_that_goes_on_for_long_is_settled_with_its_timeout(
         rig.engine.add("a", shape=shape, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
         ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
-        await rig.settled(1)
-        (outcome,) = rig.engine.outcomes("a")
+        (outcome,) = await rig.ends("a")
         assert isinstance(outcome, kind_of_end)
         assert outcome.error.type == "Timeout"
         assert "reason='it has not ended 25 s after its timeout'" in caplog.text
@@ -153,10 +150,10 @@ async def test_one_that_was_lost_meanwhile_is_not_settled(stubborn, caplog):
         rig.keeper.beat(lost=[rig.engine.lose("a")])
         await logged(caplog, "lease_lost")
         ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
-        await rig.settled(1)
+        await rig.ends("b")
         assert caplog.text.count("reason='it has not ended") == 1
         stubborn.release.set()
-    assert [one.lease.record.id for one in rig.engine.settled] == ["b"]
+    assert not rig.engine.outcomes("a")
 
 
 async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, caplog):
@@ -167,13 +164,13 @@ async def test_in_a_batch_those_that_are_kept_are_settled_together(stubborn, cap
         rig.engine.add("a", shape=LANE, task=None, timeout_ms=SHORT_MS)
         rig.engine.add("b", shape=LANE, task=None, timeout_ms=limits.HOUR)
         rig.engine.add("c", task=None, timeout_ms=SHORT_MS)
-        await rig.settled(1)
-        assert [one.lease.record.id for one in rig.engine.settled] == ["c"]
+        ends = await rig.ends("c")
+        assert {ref.id for ref in rig.engine.held} == {"a", "b"}
         ahead_s[0] = OVERRUN_GRACE_MS / limits.SECOND + 1
-        await rig.settled(3)
+        ends += await rig.ends("a", "b")
         assert caplog.text.count("reason='it has not ended") == 2
         stubborn.release.set()
-    assert [type(one.outcome) for one in rig.engine.settled] == [Failed] * 3
+    assert [type(end) for end in ends] == [Failed] * 3
 
 
 async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):
@@ -182,11 +179,11 @@ async def test_in_a_batch_those_with_a_lane_wait(stubborn, caplog):
         rig.engine.add("a", shape=LANE, task=None, timeout_ms=SHORT_MS)
         rig.engine.add("b", task=None, timeout_ms=SHORT_MS)
         await logged(caplog, "job=kept")
-        await rig.settled(1)
-        assert [one.lease.record.id for one in rig.engine.settled] == ["b"]
+        await rig.ends("b")
+        assert not rig.engine.outcomes("a")
         stubborn.release.set()
-        await rig.settled(2)
-    assert isinstance(rig.engine.outcomes("a")[0], Failed)
+        (outcome,) = await rig.ends("a")
+    assert isinstance(outcome, Failed)
 
 
 async def test_one_that_is_to_be_cancelled_meanwhile_is(stubborn, caplog):
@@ -197,8 +194,7 @@ async def test_one_that_is_to_be_cancelled_meanwhile_is(stubborn, caplog):
         await rig.keeper.heard(1)
         assert not rig.engine.settled
         stubborn.release.set()
-        await rig.settled(1)
-    assert rig.engine.outcomes("a") == [Cancelled("not needed")]
+        assert await rig.ends("a") == [Cancelled("not needed")]
 
 
 @both
@@ -339,10 +335,10 @@ async def test_one_slot_that_is_left_is_enough(stubborn):
 
     async with Rig(task(handler, retries=0), concurrency=2, limits={"stuck_slots_ms": 20}) as rig:
         rig.engine.add("a", timeout_ms=SHORT_MS)
-        await rig.settled(1)
+        await rig.ends("a")
         for number in range(10):
             rig.engine.add(f"b{number}")
-            await rig.settled(number + 2)
+            await rig.ends(f"b{number}")
             await asyncio.sleep(0.03)
         assert rig.worker.retiring is None
 
@@ -350,11 +346,11 @@ async def test_one_slot_that_is_left_is_enough(stubborn):
 async def test_handlers_that_are_a_little_over_their_time_are_no_reason(stubborn, caplog):
     async with Rig(task(stubborn.in_thread, retries=0), concurrency=1) as rig:
         rig.engine.add("a", timeout_ms=SHORT_MS)
-        await rig.settled(1)
+        await rig.ends("a")
         await asyncio.sleep(0.2)
         stubborn.release.set()
         rig.engine.add("b")
-        await rig.settled(2)
+        await rig.ends("b")
     assert " reason=" not in caplog.text
 
 
@@ -362,7 +358,7 @@ async def test_handlers_that_are_a_little_over_their_time_are_no_reason(stubborn
 async def test_a_stop_does_not_wait_for_them(stubborn, kind):
     async with Rig(task(stubborn.of(kind), retries=0), grace_ms=60_000) as rig:
         rig.engine.add("a", timeout_ms=SHORT_MS)
-        await rig.settled(1)
+        await rig.ends("a")
         rig.worker.stop()
         async with asyncio.timeout(20):
             assert await rig.ended() is ExitStatus.ABANDONED
@@ -415,9 +411,8 @@ async def test_what_an_async_handler_returns_after_its_time_does_not_count():
     async with Rig(task(handler, retries=0)) as rig:
         rig.engine.add("a", timeout_ms=SHORT_MS)
         rig.engine.add("b", shape=LANE, timeout_ms=SHORT_MS)
-        await rig.settled(2)
-    for id in "ab":
-        (outcome,) = rig.engine.outcomes(id)
+        ends = await rig.ends("a", "b")
+    for outcome in ends:
         assert isinstance(outcome, Failed)
         assert outcome.error.type == "Timeout"
     assert not any(isinstance(one.outcome, Completed) for one in rig.engine.settled)
@@ -447,8 +442,7 @@ async def test_a_blocked_loop_is_named_and_a_neighbour_that_overran_meanwhile_ti
     async with Rig(slow, more=[blocking]) as rig:
         rig.engine.add("a", task="slow", timeout_ms=50)
         rig.engine.add("b", task="block")
-        await rig.settled(2)
-        (outcome,) = rig.engine.outcomes("a")
+        outcome, _ = await rig.ends("a", "b")
         assert isinstance(outcome, Failed)
         assert outcome.error.type == "Timeout"
         await logged(caplog, "loop_blocked queue=q task=block id=b at=")

@@ -45,7 +45,7 @@ async def test_the_newest_is_told_and_the_rest_is_left_out(kind):
         await rig.engine.until(lambda: ("a", Progress(10_000, 10_000, "rows")) in rig.engine.told)
         release.set()
         arelease.set()
-        await rig.settled(1)
+        await rig.ends("a")
     assert len(rig.engine.told) < 20
     told = [progress.current for _, progress in rig.engine.told]
     assert told == sorted(told)
@@ -63,7 +63,7 @@ async def test_a_job_is_not_told_of_more_often_than_the_limit():
     async with Rig(handler, limits={"progress_ms": 200}) as rig:
         rig.driver.fault = lambda call: at.append(loop.time()) if call == "progress_" else None
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
     assert len(at) >= 2
     assert all(later - earlier >= 0.19 for earlier, later in pairwise(at))
 

@@ -9,19 +9,15 @@ import time
 from tenure.core.engine import Feature
 from tenure.core.outcome import Completed
 from tenure.runtime.ports import Env
-from tests.runtime.fakes import Gate, Rig, gated
+from tests.runtime.fakes import Gate, Rig, gated, warmed_up
 from tests.support.fakes import FakeEngine
 
 
 async def test_it_hands_back_claims_nothing_and_lets_the_rest_go_on(caplog):
     gate = Gate()
-    gate.open.set()
     with caplog.at_level(logging.INFO, "tenure.worker"):
         async with Rig(gated(gate), concurrency=1) as rig:
-            rig.engine.add(*(f"warm{number}" for number in range(20)))
-            await rig.settled(20)
-            gate.begun = asyncio.Queue()
-            gate.open.clear()
+            await warmed_up(rig, gate)
             rig.engine.add("runs", "waits", "waits too")
             await gate.begun.get()
             rig.engine.is_quiet = True
@@ -82,14 +78,10 @@ async def test_a_quiet_worker_stops_when_it_is_told():
 
 async def test_what_has_not_started_of_a_paused_queue_goes_back_with_the_next_beat():
     gate, stopped_at = Gate(), list[float]()
-    gate.open.set()
     # Later no time passes: else the jobs would go back because they wait too long behind a busy slot.
     env = Env(clock=lambda: stopped_at[0] if stopped_at else time.monotonic())
     async with Rig(gated(gate), concurrency=1, env=env) as rig:
-        rig.engine.add(*(f"warm{number}" for number in range(20)))
-        await rig.settled(20)
-        gate.begun = asyncio.Queue()
-        gate.open.clear()
+        await warmed_up(rig, gate)
         stopped_at.append(time.monotonic())
         rig.engine.add("runs", "waits", "waits too")
         await gate.begun.get()

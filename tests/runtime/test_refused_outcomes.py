@@ -113,7 +113,7 @@ async def test_a_worker_claims_nothing_of_a_refused_queue_and_all_it_can_of_the_
         assert len(engine.ready["q"]) == 5, "no more of it is claimed"
         assert not engine.settled[1:], "it waits as a whole"
         engine.spoilt = set()
-        await rig.settled(len(ids) + 1)
+        await rig.ends(*ids)
     assert not engine.refused
 
 
@@ -129,7 +129,7 @@ async def test_refused_outcomes_are_kept_when_redis_goes_away_meanwhile(error: R
         gate.open.set()
         await rig.engine.until(lambda: len(rig.engine.batches) > 3)
         rig.engine.spoilt.clear()
-        await rig.settled(5)
+        await rig.ends("spoilt", *"abcd")
     assert not rig.engine.refused
 
 

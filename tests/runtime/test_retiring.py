@@ -75,6 +75,6 @@ async def test_it_says_when_it_is_ready_and_when_redis_last_answered():
         await rig.worker.until_ready()
         before = rig.worker.good_at
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
         assert rig.worker.good_at > before
         assert not rig.worker.stopping

@@ -52,7 +52,7 @@ async def test_nothing_is_claimed_beside_a_job_that_runs_alone():
         assert rig.engine.calls.count("lease") == claims
         assert rig.engine.announced[-1].alone, "others can see why it claims nothing"
         gate.open.set()
-        await rig.settled(3)
+        await rig.ends("a", "b", "c")
 
 
 async def test_a_busy_worker_claims_nothing_else_until_it_can_run_a_job_alone():
@@ -63,7 +63,7 @@ async def test_a_busy_worker_claims_nothing_else_until_it_can_run_a_job_alone():
         await rig.engine.until(lambda: rig.engine.reserved >= reserved + 2)
         assert free.begun.empty(), "it says again and again that it gets ready, and claims nothing"
         gate.open.set()
-        await rig.settled(3)
+        await rig.ends("before", "a", "other")
         assert [await free.begun.get(), await free.begun.get()] == ["a", "other"]
 
 
@@ -76,8 +76,7 @@ async def test_what_has_run_for_long_may_stay_beside_it():
         await long.begun.get()
         rig.engine.alone |= {"a"}
         rig.engine.add("a", task="free")
-        await rig.settled(1)
-        assert rig.engine.outcomes("a") == [Completed(b"None")]
+        assert await rig.ends("a") == [Completed(b"None")]
         assert not rig.engine.outcomes("long")
 
 
@@ -91,11 +90,10 @@ async def test_a_suspect_that_has_run_for_long_may_stay_as_well_but_the_claim_sa
         await asyncio.sleep(STEADY.steady_ms / 1000)
         rig.engine.alone |= {"a"}
         rig.engine.add("a", task="free")
-        await rig.settled(1)
-        assert rig.engine.outcomes("a")
+        await rig.ends("a")
         assert (Alone.BESIDE in rig.engine.companies, Alone.NOW in rig.engine.companies) == (True, False)
         long.open.set()
-        await rig.settled(2)
+        await rig.ends("long")
 
 
 async def test_between_two_jobs_that_run_alone_others_have_their_turn():
@@ -107,7 +105,7 @@ async def test_between_two_jobs_that_run_alone_others_have_their_turn():
         assert await gate.begun.get() == "a"
         rig.engine.add("other", task="free")
         gate.open.set()
-        await rig.settled(3)
+        await rig.ends("a", "b", "other")
         assert await free.begun.get() == "other"
         assert [one.lease.record.id for one in rig.engine.settled] == ["a", "other", "b"]
 
@@ -141,5 +139,4 @@ async def test_a_queue_that_redis_refuses_keeps_no_worker_from_the_others():
         rig.engine.spoilt |= {"q"}
         rig.engine.alone.clear()
         rig.engine.add("other", queue="p", task="free")
-        await rig.settled(1)
-        assert rig.engine.outcomes("other")
+        await rig.ends("other")

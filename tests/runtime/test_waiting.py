@@ -56,7 +56,7 @@ async def test_the_next_claim_adopts_a_job_that_a_wait_took():
     async with Rig(lambda: None, engine=engine) as rig:
         await engine.until(lambda: "wait" in engine.calls)
         engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
         assert "taken" in engine.calls
         assert not engine.taken
 
@@ -81,13 +81,13 @@ async def test_a_message_wakes_a_worker_that_listens():
     )
     engine.timing = type(engine.timing)(beat_ms=20, idle_wait_ms=LONG_MS, maintain_ms=50, presence_ms=50)
     async with Rig(lambda: None, engine=engine) as rig:
-        for number, channel in enumerate(("news", "more", "news"), 1):
+        for id, channel in (("a", "news"), ("b", "more"), ("c", "news")):
             # Two claims of nothing: before it listened, and since it does.
             await engine.until(lambda: engine.calls[-2:] == ["lease", "lease"] and len(rig.driver.channels) >= 2)
             engine.ready["q"].clear()
-            engine.add(str(number))
+            engine.add(id)
             rig.driver.publish(channel, "q")
-            await rig.settled(number)
+            await rig.ends(id)
             engine.calls += ["lease", "lease"]
     assert not any(rig.driver.channels.values()), "it left its channels"
 
@@ -99,7 +99,7 @@ async def test_a_job_that_came_before_the_worker_listened_is_found():
     engine.timing = type(engine.timing)(beat_ms=20, idle_wait_ms=LONG_MS, maintain_ms=50, presence_ms=50)
     async with Rig(lambda: None, engine=engine) as rig:
         rig.driver.fault = lambda call: engine.add("a") if call == "subscribe" else None
-        await rig.settled(1)
+        await rig.ends("a")
 
 
 async def test_a_worker_that_polls_claims_again_after_the_interval():
@@ -113,5 +113,5 @@ async def test_a_worker_that_polls_claims_again_after_the_interval():
 
     engine.waits = poll
     async with Rig(lambda: None, engine=engine) as rig:
-        await rig.settled(1)
+        await rig.ends("a")
     assert waits[0] == ("q",)

@@ -109,7 +109,7 @@ async def test_a_listener_that_hangs_is_told_of_and_so_is_what_nobody_heard(capl
             rig.engine.add("a", "b", "c")
             async with asyncio.timeout(30):
                 await told.wait()
-            await rig.settled(3)
+            await rig.ends("a", "b", "c")
             rig.worker.stop()
             assert await rig.ended() is ExitStatus.OK
             over.set()

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from tenure.core import limits
 from tenure.core.engine import Timing
 from tenure.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
 from tenure.core.job import Dropped, ErrorInfo, JobRecord, Lease, Leased
 from tenure.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
 from tenure.runtime import ExitStatus, Job, current_job
 from tenure.runtime.log import Drops
-from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
+from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task, warmed_up
 from tests.support.fakes import FakeEngine, one_call
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -104,7 +105,7 @@ async def test_a_new_job_wakes_an_idle_worker():
     async with Rig(lambda: None) as rig:
         await rig.engine.until(lambda: "wait" in rig.engine.calls)
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
 
 
 async def test_raw_payloads_get_the_job():
@@ -128,8 +129,7 @@ async def test_what_cannot_be_routed_is_parked_without_a_slot():
         rig.engine.add("known")
         await gate.begun.get()
         gate.open.set()
-        await rig.settled(3)
-    assert rig.engine.outcomes("unknown") == rig.engine.outcomes("raw") == [Unroutable()]
+        assert await rig.ends("unknown", "raw", "known") == [Unroutable(), Unroutable(), Completed(b"None")]
 
 
 @pytest.mark.parametrize("kind", [True, False])
@@ -244,10 +244,10 @@ async def test_never_more_than_concurrency_run_at_once():
 
 async def test_queues_take_turns_in_being_looked_at_first():
     async with Rig(lambda: None, queues=["a", "b", "c"], concurrency=1) as rig:
-        for number in range(6):
-            for queue in "abc":
-                rig.engine.add(f"{queue}{number}", queue=queue)
-        await rig.settled(18)
+        ids = [f"{queue}{number}" for number in range(6) for queue in "abc"]
+        for id in ids:
+            rig.engine.add(id, queue=id[0])
+        await rig.ends(*ids)
     assert {order[0] for order in rig.engine.orders} == {"a", "b", "c"}
 
 
@@ -282,15 +282,6 @@ async def test_a_claim_that_asks_for_another_gets_it_at_once_and_does_not_end_a_
 # --------------------------------------------------------------------------------------------------- claiming ahead
 
 
-async def warmed_up(rig, gate):
-    """Until the worker has seen that its jobs are short, and claims ahead. After this the gate is closed."""
-    gate.open.set()
-    rig.engine.add(*(f"short{number}" for number in range(20)))
-    await rig.settled(20)
-    gate.begun = asyncio.Queue()
-    gate.open.clear()
-
-
 async def test_nothing_is_claimed_before_the_keeper_keeps():
     keeper = FakeKeeper(ready=False)
     async with Rig(lambda: None, keeper=keeper) as rig:
@@ -298,7 +289,7 @@ async def test_nothing_is_claimed_before_the_keeper_keeps():
         await rig.engine.until(lambda: rig.engine.calls.count("maintain") > 1)
         assert "lease" not in rig.engine.calls
         keeper.beat()
-        await rig.settled(1)
+        await rig.ends("a")
 
 
 async def test_what_waits_behind_long_jobs_is_handed_back_in_order():
@@ -323,9 +314,9 @@ async def test_an_async_handler_over_time_is_cancelled():
     gate = Gate()
     async with Rig(gated(gate, retries=0)) as rig:
         rig.engine.add("a", timeout_ms=1)
-        ((one),) = await rig.settled(1)
-    assert isinstance(one.outcome, Failed)
-    assert one.outcome.error.type == "Timeout"
+        (outcome,) = await rig.ends("a")
+    assert isinstance(outcome, Failed)
+    assert outcome.error.type == "Timeout"
     assert gate.cancelled == ["a"]
 
 
@@ -364,10 +355,10 @@ async def test_a_handler_that_refuses_to_end_is_given_up():
 
     async with Rig(task(stubborn, retries=0), limits={"cancel_ms": 1}) as rig:
         rig.engine.add("a", timeout_ms=1)
-        (one,) = await rig.settled(1)
-        assert isinstance(one.outcome, Failed)
+        (outcome,) = await rig.ends("a")
+        assert isinstance(outcome, Failed)
         release.set()
-    assert len(rig.engine.settled) == 1
+    assert rig.engine.outcomes("a") == [outcome]
 
 
 # ------------------------------------------------------------------------------------------------- losing and extending
@@ -383,7 +374,7 @@ async def test_a_lost_lease_ends_its_handler_and_is_not_settled():
         rig.engine.add("b")
         await gate.begun.get()
         gate.open.set()
-        await rig.settled(1)
+        await rig.ends("b")
     assert gate.cancelled == ["a"]
     assert rig.engine.outcomes("a") == []
     assert not rig.engine.refused
@@ -525,11 +516,10 @@ async def test_an_orphaned_lease_seen_twice_is_handed_back():
         rig.keeper.beat(orphaned=[orphan])
         rig.keeper.beat(orphaned=[])
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
         assert rig.engine.outcomes("s") == []
         rig.keeper.beat(orphaned=[orphan])
-        await rig.settled(2)
-    assert rig.engine.outcomes("s") == [Released()]
+        await rig.engine.until(lambda: rig.engine.outcomes("s") == [Released()])
 
 
 async def test_an_orphaned_lease_that_may_belong_to_a_claim_under_way_is_left_alone():
@@ -547,8 +537,7 @@ async def test_an_orphaned_lease_that_may_belong_to_a_claim_under_way_is_left_al
             rig.keeper.beat(orphaned=[lease])
         await rig.keeper.heard(5)
         late.set()
-        await rig.settled(1)
-    assert rig.engine.outcomes("a") == [Completed(b"None")]
+        assert await rig.ends("a") == [Completed(b"None")]
 
 
 async def test_old_leases_are_shown_to_the_keeper():
@@ -579,7 +568,7 @@ async def test_the_keeper_is_told_of_more_time_before_the_handler_goes_on():
 
     async with Rig(task(handler, timeout_ms=5_000)) as rig:
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
     assert told[0] > 1_000
 
 
@@ -599,7 +588,7 @@ async def test_what_has_an_outcome_is_not_given_up_however_long_redis_is_away():
             await asyncio.sleep(0.001)
         assert list(rig.keeper.shown[-1].values()) == [math.inf]
         away = False
-        await rig.settled(1)
+        await rig.ends("a")
 
 
 async def test_only_queues_of_which_something_is_held_are_kept():
@@ -612,9 +601,9 @@ async def test_only_queues_of_which_something_is_held_are_kept():
         await rig.engine.until(lambda: rig.engine.calls.count("wait") > 1)
         assert rig.keeper.kept == [frozenset(), frozenset("qrs"), frozenset("r")]
         gate.open.set()
-        await rig.settled(1)
+        await rig.ends("a")
         rig.engine.add("b", queue="s")
-        await rig.settled(2)
+        await rig.ends("b")
         await rig.engine.until(lambda: rig.keeper.kept[-1] == frozenset())
 
 
@@ -626,7 +615,7 @@ async def test_a_dead_keeper_is_replaced():
         await rig.engine.until(lambda: "wait" in rig.engine.calls)
         rig.keeper.die()
         rig.engine.add("a")
-        await rig.settled(1)
+        await rig.ends("a")
     assert rig.keeper.starts == 2
 
 
@@ -678,7 +667,7 @@ async def test_one_line_when_redis_refuses_the_worker_which_continues(caplog):
             await failed.wait()
             away = False
             rig.engine.add("a")
-            await rig.settled(1)
+            await rig.ends("a")
     assert caplog.text.count("redis_refused what=access") == 1
 
 
@@ -695,10 +684,9 @@ async def test_a_refusal_of_one_queue_does_not_hold_up_the_others():
     async with Rig(lambda: None, engine=engine, queues=["bad", "good"], concurrency=4) as rig:
         engine.add("b", queue="bad")
         engine.add("g", queue="good")
-        await rig.settled(1)
+        await rig.ends("g")
         engine.settle = settle  # type: ignore[method-assign]
-        await rig.settled(2)
-    assert {one.lease.record.id for one in engine.settled} == {"b", "g"}
+        await rig.ends("b")
 
 
 async def test_answers_count_although_the_call_for_another_queue_failed(caplog):
@@ -727,7 +715,7 @@ async def test_answers_count_although_the_call_for_another_queue_failed(caplog):
             await gate.begun.get()
             await gate.begun.get()
             gate.open.set()
-            await rig.settled(2)
+            await rig.ends("n", "f")
     assert not engine.refused
     assert "lease_lost" not in caplog.text
 
@@ -745,13 +733,8 @@ async def test_a_loop_that_keeps_failing_stops_the_worker(caplog):
 
 async def test_a_stop_hands_back_what_has_not_started_and_lets_the_rest_finish():
     gate = Gate()
-    gate.open.set()
     async with Rig(gated(gate), concurrency=1) as rig:
-        rig.engine.add(*(f"warm{number}" for number in range(10)))
-        await rig.settled(10)
-        for _ in range(10):
-            gate.begun.get_nowait()
-        gate.open.clear()
+        await warmed_up(rig, gate)
         rig.engine.add("running", "waiting")
         await gate.begun.get()
         rig.worker.stop()
@@ -779,9 +762,10 @@ async def test_jobs_that_arrive_with_a_claim_under_way_at_a_stop_go_back():
 
 async def test_what_a_late_claim_brings_goes_back_in_order_with_what_had_not_started():
     gate = Gate()
-    gate.open.set()
     late = asyncio.Event()
-    async with Rig(gated(gate), concurrency=1, limits={"claim_most": 2, "settle_most": 2}) as rig:
+    async with Rig(
+        gated(gate), concurrency=1, limits={"claim_most": 2, "settle_most": 2, "stuck_ms": limits.MINUTE}
+    ) as rig:
         await warmed_up(rig, gate)
 
         def after(call: str) -> Any:
