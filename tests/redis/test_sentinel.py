@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from tests.redis.conftest import Drive
 from tests.redis.operations import command, record
 from tests.redis.waits import until_blocked
 from tests.redis.watched import SERVICE, Watched, until
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.timeout(180)
 MakeDrive = Callable[..., Drive]
@@ -59,9 +59,7 @@ def test_dead_sentinels_are_passed_over(watched: Watched, drive: MakeDrive) -> N
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.setblocking(False)
         one = drive(watched.url(1, silent.getsockname()[1], *watched.ports))
-        before = time.monotonic()
         assert one.run(command("ROLE"))[0] == b"master"
-        assert time.monotonic() - before < 10
         silent.accept()[0].close()
         # The one that answered is asked first from now on.
         assert watched.master.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -71,7 +69,7 @@ def test_dead_sentinels_are_passed_over(watched: Watched, drive: MakeDrive) -> N
 
 
 def test_no_sentinel_at_all_is_unreachable(drive: MakeDrive) -> None:
-    one = drive(f"redis+sentinel://:s3cret@127.0.0.1:1,127.0.0.1:2/{SERVICE}?sentinel_password=t0p", patience_ms=100)
+    one = drive(f"redis+sentinel://:s3cret@127.0.0.1:1,127.0.0.1:2/{SERVICE}?sentinel_password=t0p", patience_ms=0)
     with pytest.raises(Unreachable, match=r"sentinel 127\.0\.0\.1:2") as caught:
         one.run(command("PING"))
     assert f"redis+sentinel://***@127.0.0.1:1,127.0.0.1:2/{SERVICE}/0" in str(caught.value)
@@ -81,7 +79,7 @@ def test_no_sentinel_at_all_is_unreachable(drive: MakeDrive) -> None:
 
 def test_an_unknown_service_is_named(watched: Watched, drive: MakeDrive) -> None:
     with pytest.raises(Unreachable, match="knows no service 'ship'"):
-        drive(watched.url().replace(f"/{SERVICE}/", "/ship/"), patience_ms=100).run(command("PING"))
+        drive(watched.url().replace(f"/{SERVICE}/", "/ship/"), patience_ms=0).run(command("PING"))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +120,7 @@ def test_a_replica_is_never_talked_to(watched: Watched, drive: MakeDrive) -> Non
     calls = watched.replica.command("INFO", "commandstats")
     with liar(watched.replica.port) as port:
         one = drive(
-            watched.url(port).replace("sentinel_password", "sentinel_username=u&sentinel_password"), patience_ms=200
+            watched.url(port).replace("sentinel_password", "sentinel_username=u&sentinel_password"), patience_ms=0
         )
         with pytest.raises(Unreachable, match="named as the master and is none"):
             one.run(command("GET", "a key"))
@@ -165,12 +163,10 @@ async def _follow(
         async with driver.subscribe("news") as messages:
             with blocking.subscribe("news") as others:
                 waiting = asyncio.create_task(_pop(waits))
-                heard = loop.run_in_executor(pool, others.get, 40)
+                heard = loop.run_in_executor(pool, others.get, LIMIT_S)
                 await asyncio.to_thread(until_blocked, old)
                 if how == "told to":
-                    await asyncio.to_thread(watched.ask, watched.ports[0], "SENTINEL", "FAILOVER", SERVICE)
-                    # Until the sentinels tell the old one, both are masters: only replicas that are waited for help.
-                    await asyncio.to_thread(until, lambda: old.command("ROLE")[0] == b"slave")
+                    await asyncio.to_thread(watched.fail_over)
                 else:
                     old.kill() if how == "killed" else old.pause()
                 # Both find the new master by themselves, and write there.
@@ -185,7 +181,7 @@ async def _follow(
                     # More than one: the first may go to a connection that was just given up.
                     await driver.run(command("RPUSH", "list", "x"))
                     await asyncio.wait([waiting], timeout=0.5)
-                assert await messages.get(10) == b"hello"
+                assert await messages.get(LIMIT_S) == b"hello"
                 assert await heard == b"hello"
                 assert await waiting == [b"list", b"x"]
     for one in (driver, waits):

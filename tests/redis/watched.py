@@ -21,13 +21,13 @@ from tenure.testing.death_signal import dies_with_parent
 from tenure.testing.ports import Ports
 from tenure.testing.server import RedisServer
 from tests.redis.operations import command
+from tests.support.waiting import LIMIT_S
 
 SERVICE = "shop"
-READY_S = 40.0
 LOG_LINES = 20
 
 
-def until(condition: Callable[[], object], seconds: float = READY_S) -> None:
+def until(condition: Callable[[], object], seconds: float = LIMIT_S) -> None:
     """Wait for it. Raises `AssertionError` when it does not come about; errors of Redis count as "not yet"."""
     end = time.monotonic() + seconds
     while True:
@@ -70,16 +70,17 @@ class Pair:
         return [one[0] for one in roles] == [b"master", b"slave"] and roles[1][1][3] == b"connected"
 
     def settle(self) -> None:
-        """Wait until all is well, and name them by what they are now."""
+        """Start what does not run, and wait until all is well."""
         for server in (self.master, self.replica):
             if not server.running:
                 server.start()
-        until(lambda: self.linked)
-        self._name_by_role()
+        self._until(self._is_well)
 
-    def _name_by_role(self) -> None:
-        if self.master.command("ROLE")[0] != b"master":
-            self.master, self.replica = self.replica, self.master
+    def _is_well(self) -> bool:
+        return self.linked
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        until(condition)
 
 
 class Watched(Pair):
@@ -134,17 +135,48 @@ class Watched(Pair):
         finally:
             driver.close()
 
-    def settle(self) -> None:
-        """Wait until the sentinels agree, too: they may change the master once more, on a busy machine unasked."""
-        super().settle()
+    def fail_over(self) -> None:
+        """Have the sentinels make the replica the master, and the master its replica."""
+        old, new = self.master, self.replica
+
+        def asked() -> bool:
+            if self._named_by(self.ports[0]) == new.port:
+                return True
+            # A sentinel that does not hear of the promotion within its `failover-timeout` gives up, and says nothing.
+            # While a failover is under way, it refuses another: the errors count as "not yet".
+            self.ask(self.ports[0], "SENTINEL", "FAILOVER", SERVICE)
+            return False
+
+        self._until(asked)
+        self._until(self._has_one_master)
+        assert [server.command("ROLE")[0] for server in (old, new)] == [b"slave", b"master"]
+
+    def _is_well(self) -> bool:
+        # On a busy machine the sentinels may change the master once more, unasked.
+        return self._has_one_master() and self.linked and all(self._agrees(port) for port in self.ports)
+
+    def _until(self, condition: Callable[[], bool]) -> None:
         try:
-            until(self._settled)
+            until(condition)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._log_tails()}") from None
 
-    def _settled(self) -> bool:
-        self._name_by_role()
-        return all(self._agrees(port) for port in self.ports)
+    def _has_one_master(self) -> bool:
+        """Whether all sentinels name the same master. Make the other server its replica: they would do it 8 s later."""
+        servers = {server.port: server for server in (self.master, self.replica)}
+        named, *others = {self._named_by(port) for port in self.ports}
+        if others or servers[named].command("ROLE")[0] != b"master":
+            return False
+        self.master = servers.pop(named)
+        (self.replica,) = servers.values()
+        if self.replica.command("ROLE")[0] == b"master":
+            self.replica.command("REPLICAOF", "127.0.0.1", named)
+            for kind in ("normal", "pubsub"):
+                self.replica.command("CLIENT", "KILL", "TYPE", kind)
+        return True
+
+    def _named_by(self, port: int) -> int:
+        return int(self.ask(port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1])
 
     def _log_tails(self) -> str:
         logs = [(port, (self._folder / f"{port}.log").read_text(errors="replace")) for port in self.ports]
