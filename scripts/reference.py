@@ -12,8 +12,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tenure.cli import COMMANDS, commands
+from tenure.cli import commands
 from tenure.cli.errors import Exit
+from tenure.cli.table import COMMANDS
 from tenure.core import errors, log_events
 from tenure.core.unsupported import NAMES
 from tenure.protocols.registry import ENTRIES, parse_protocol

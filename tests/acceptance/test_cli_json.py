@@ -16,9 +16,10 @@ from typing import Any, Final
 
 import pytest
 
-from tenure.cli import COMMANDS, commands
+from tenure.cli import commands
 from tenure.cli.demo.run import DemoReport
 from tenure.cli.errors import Exit, run
+from tenure.cli.table import COMMANDS
 from tenure.core.job import WorkerView
 from tenure.core.outcome import Completed, Failed
 from tenure.core.rates import LimitRule

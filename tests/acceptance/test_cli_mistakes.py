@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
-import click
 import pytest
 
 from tenure._version import __version__
-from tenure.cli import COMMANDS, SECTIONS, commands
 from tenure.cli.errors import safe
 from tenure.cli.output.text import ago, amount
+from tenure.cli.table import COMMANDS, SECTIONS
 from tenure.cli.work.weights import current_spelling, parse_weights
 
 NOWHERE = "redis://me:s3cret@127.0.0.1:1/0"
@@ -321,13 +320,6 @@ def test_help_is_fast_because_it_loads_no_command(tenure):
         "tenure.cli.info",
     ):
         assert not re.search(rf"\| +{re.escape(heavy)}$", loaded, re.MULTILINE), f"{heavy} was imported"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_first_lines_of_the_commands_are_those_of_the_list(name):
-    command = commands.get_command(click.Context(commands), name)
-    assert command is not None
-    assert command.get_short_help_str(limit=200) == COMMANDS[name]
 
 
 def test_output_is_safe_to_show():

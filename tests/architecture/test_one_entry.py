@@ -26,7 +26,7 @@ WORDS = re.compile(
 NAMED: dict[str, str] = {
     "__init__.py": "public names of the package are a literal list, for type checkers and editors",
     "protocols/registry.py": "the registry",
-    "cli/__init__.py": "first lines of commands, which `--help` shows without loading anything",
+    "cli/table.py": "first lines of commands, which `--help` shows without loading anything",
     "cli/demo/jobs.py": "the demo has a protocol, whatever the environment says",
     "core/unsupported.py": "an error names the protocol that has every feature; core lies below the registry",
 }

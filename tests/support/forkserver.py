@@ -91,7 +91,8 @@ def import_all() -> None:
     """Import the whole command line, for the forks of this process."""
     import click
 
-    from tenure.cli import COMMANDS, commands
+    from tenure.cli import commands
+    from tenure.cli.table import COMMANDS
 
     for name in COMMANDS:
         commands.get_command(click.Context(commands), name)

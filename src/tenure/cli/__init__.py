@@ -1,4 +1,4 @@
-"""The command line: `tenure worker`, `info`, `jobs` and others. A command's module is loaded at its use.
+"""The command line: `tenure worker`, `info`, `jobs` and others, from the table in `tenure.cli.table`.
 
 `tenure.cli.errors.Exit` has the exit statuses.
 """
@@ -8,69 +8,27 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from tenure._version import __version__
 from tenure.cli.errors import run
+from tenure.cli.table import COMMANDS, SECTIONS
 from tenure.core.hints import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-SECTIONS: Final = {
-    "Run": {
-        "worker": "Run the jobs of an app until a signal stops it.",
-        "dev": "Run a worker for development: with a Redis of its own, restarted on changes.",
-        "demo": "See it work: one job per file below DIR, two workers, one of them killed.",
-    },
-    "Look": {
-        "info": "Show queues and workers, or one queue and its lanes.",
-        "jobs": "List the jobs of a queue, by their states.",
-        "job": "Show one job: its progress, times, error.",
-    },
-    "Change": {
-        "enqueue": "Enqueue a call of a task, or a raw payload.",
-        "retry": "Retry a job now, with its attempt counters reset; optionally with another payload.",
-        "reschedule": "Give a job that waits another time or priority.",
-        "discard": "Remove a job that no worker holds, with all its records.",
-        "purge": "Remove all jobs in one state, of a queue or of all queues.",
-        "cancel": "Cancel a job, the jobs of a lane, or all jobs of a queue or of all queues.",
-        "pause": "Stop workers from starting jobs of a queue, or of one lane.",
-        "resume": "Resume a paused queue, or parked lanes.",
-        "configure": "Set the maximum length of a queue, its number of partitions, and what a failed job does to its "
-        "lane.",
-        "schedules": "List schedules with their next times, or pause, resume, trigger or remove one.",
-        "limits": "Show limits, or change one for all workers at once.",
-        "quiet": "Let a worker finish its running jobs and start no others.",
-    },
-    "Redis": {
-        "check": "Check that Redis is configured safely for jobs, and explain how to fix it.",
-        "migrate": "Move waiting jobs to the native protocol, or whole queues to another server or cluster.",
-    },
-    "Other wire formats": {
-        "clean": "Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.",
-        "monitor": "Return the jobs of dead workers to their queues, again and again, until a signal stops it.",
-    },
-    "Help": {
-        "help": "Show the help of a command, or of the options for Redis, the namespace and the format.",
-        "completion": "Print a script that completes words in your shell.",
-    },
-}
-"""The commands and their first lines, which `--help` shows without loading them. A test compares the two."""
-COMMANDS: Final = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
-_MODULES: Final = {
-    "worker": "work.worker",
-    "dev": "work.dev",
-    "discard": "remove",
-    "purge": "remove",
-    "resume": "pause",
-    "demo": "demo.command",
-}
-"""The modules of commands; those of the others have the command's name."""
+@cache
+def _load(name: str) -> click.Command:
+    """Return a command. Its module is imported at its first use."""
+    row = COMMANDS[name]
+    function = getattr(import_module(f"{__name__}.{row.module}"), name)
+    return click.command(name, help=row.help(function))(function)
 
 
 class Commands(click.Group):
@@ -80,10 +38,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}"), cmd_name)
-        return command
+        return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -98,13 +53,13 @@ class Commands(click.Group):
         widest = max(map(len, COMMANDS))
         for title, section in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), line) for name, line in section.items()])
+                formatter.write_dl([(name.ljust(widest), row.line) for name, row in section.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
         # Not as click does it: that would load every command to find its first line.
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=row.line) for name, row in COMMANDS.items() if name.startswith(incomplete)]
         return found or click.Command.shell_complete(self, ctx, incomplete)
 
 

@@ -13,12 +13,12 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.errors import Exit, visible
+from tenure.cli.output.tables import Answer
 from tenure.cli.reach import reaching
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
 from tenure.core.errors import RedisError
 from tenure.core.text import masked
 from tenure.manage.checks import inspect_all, layouts, outside
-from tenure.manage.documents import encoded
 from tenure.manage.preflight import Finding, Inspection, Level, failed, no_waits
 from tenure.protocols.registry import rights_of
 from tenure.redis.drivers import asyncio_driver
@@ -32,41 +32,31 @@ _LEVEL: Final = 9
 _NAME: Final = 13
 
 
-@click.command()
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
     "--acl", metavar="USER", help="Print the command that grants this user exactly the rights that Tenure needs."
 )
 @reaching()
-def check(strict: bool, acl: str | None, app: Tenure, as_json: bool) -> Exit:
-    """Check that Redis is configured safely for jobs, and explain how to fix it.
-
-    It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
+def check(strict: bool, acl: str | None, app: Tenure) -> Answer:
+    """It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
     the user (ACL), the clocks, the round trip, whether a newer release has written to a queue, and whether jobs lie in
     partitions that their queue does not have. It leaves no key behind. A worker runs the same checks when it
     starts, and refuses to start on an error; it claims nothing from a queue that a newer release has written to.
     Without a connection or access, that is the only finding.
 
     With --acl it connects to nothing: it prints the line for redis-cli, in which you replace PASSWORD.
-
-    Exit status: 0 safe, perhaps with warnings; 1 there are errors (with --strict: or warnings), or Redis could not be
-    reached; 2 the command line or a setting is wrong.
     """
     if acl is not None:
         words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine, is_cluster(app.settings.url)).needed)
-        click.echo(encoded({"acl": words}) if as_json else " ".join(map(_quoted, words)))
-        return Exit.OK
+        return Answer({"acl": words}, [" ".join(map(_quoted, words))])
     found = asyncio.run(_look(app))
     fit = not found.errors and not (strict and found.warnings)
     findings = [
         {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
         for one in found.findings
     ]
-    if as_json:
-        click.echo(encoded({"url": str(Target.parse(app.settings.url)), "fit": fit, "findings": findings}))
-    else:
-        click.echo("\n".join(map(_shown, found.findings)))
-    return Exit.OK if fit else Exit.FAILED
+    document = {"url": str(Target.parse(app.settings.url)), "fit": fit, "findings": findings}
+    return Answer(document, ["\n".join(map(_shown, found.findings))], status=Exit.OK if fit else Exit.FAILED)
 
 
 def _quoted(word: str) -> str:

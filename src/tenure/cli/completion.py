@@ -20,13 +20,10 @@ COMPLETE_MOST: Final = 200
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
-@click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script that completes words in your shell.
-
-    \b
+    """\b
     eval "$(tenure completion bash)"      in ~/.bashrc; Bash 4.4 or newer
     eval "$(tenure completion zsh)"       in ~/.zshrc, after compinit
     tenure completion fish | source       in ~/.config/fish/config.fish

@@ -9,9 +9,9 @@ import click
 
 from tenure.app.app import Tenure
 from tenure.cli.completion import queue_names
-from tenure.cli.errors import UserError, note
+from tenure.cli.errors import UserError
 from tenure.cli.input import arguments, given
-from tenure.cli.output.tables import answer
+from tenure.cli.output.tables import Answer
 from tenure.cli.reach import reaching, without
 from tenure.cli.units import Duration
 from tenure.client.handle import JobHandle
@@ -41,7 +41,6 @@ def _headers(context: click.Context, option: click.Parameter, values: tuple[str,
     return {name: text for name, _, text in pairs} or None
 
 
-@click.command()
 @click.argument("app", metavar="[MODULE:APP]", required=False)
 @click.argument("task", required=False)
 @click.argument("args", nargs=-1, metavar="[ARGS]...")
@@ -76,12 +75,9 @@ def enqueue(
     queue: str | None,
     payload: str | None,
     app: Tenure,
-    as_json: bool,
     **options: Any,
-) -> None:
-    """Enqueue a call of a task, or a raw payload.
-
-    \b
+) -> Answer:
+    """\b
     tenure enqueue shop:app shop.thumbnail '["cat.png"]' '{"size": 64}'
     tenure enqueue shop:app shop.thumbnail - < arguments.json
     tenure enqueue --queue emails --payload 'Hello'
@@ -93,10 +89,6 @@ def enqueue(
 
     A raw payload goes as it is to the handler of its queue. MODULE:APP may stand alone then: the app says where Redis
     is.
-
-    Exit status: 0 the job is enqueued, or another one has its place (the task's `unique` says so); 1 it is refused (the
-    id or the unique key is taken, the queue is full), or Redis could not be reached; 2 the command line, the arguments
-    or a setting is wrong.
     """
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     limit = app.settings.payload_limit
@@ -112,10 +104,8 @@ def enqueue(
     if not handle.created:
         text = f"Nothing new: job {handle.id!r} of queue {handle.queue!r} has the unique key ({conflict})."
     document = {"queue": handle.queue, "id": handle.id, "task": task, "created": handle.created, "conflict": conflict}
-    answer(as_json, document, text)
-    if not as_json:
-        watch = "" if without(app, Feature.RESULTS) else " --watch"
-        note(f"To follow it: tenure job {quote(handle.queue)} {quote(handle.id)}{watch}")
+    watch = "" if without(app, Feature.RESULTS) else " --watch"
+    return Answer(document, text, hints=[f"To follow it: tenure job {quote(handle.queue)} {quote(handle.id)}{watch}"])
 
 
 def task_of(app: Tenure, name: str) -> Task[Any, Any, Any]:

@@ -49,9 +49,13 @@ class UserError(click.ClickException):
 
 
 class NotDone(click.ClickException):
-    """The command line is right, but the command could not be done. Nothing changed."""
+    """The command line is right, but the command could not be done. `document`: what `--json` prints nevertheless."""
 
     exit_code = Exit.FAILED
+
+    def __init__(self, message: str, document: object = None) -> None:
+        super().__init__(message)
+        self.document = document
 
 
 def run(commands: click.Command, args: list[str]) -> int:

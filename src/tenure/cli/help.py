@@ -9,13 +9,10 @@ import click
 from tenure.cli.reach import CONNECTION
 
 
-@click.command()
 @click.argument("command", required=False)
 @click.pass_context
 def help(context: click.Context, command: str | None) -> None:
-    """Show the help of a command, or of the options for Redis, the namespace and the format.
-
-    \b
+    """\b
     tenure help              all commands
     tenure help retry        one command, as `tenure retry --help`
     tenure help connection   --app, --url, --namespace and --protocol

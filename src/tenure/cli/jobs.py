@@ -1,4 +1,4 @@
-"""The `jobs` command: the jobs of a queue by their states, page by page, of one lane if asked."""
+"""The commands `jobs`, the jobs of a queue by their states, and `job`, one with all its facts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Final
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.completion import queue_names
-from tenure.cli.errors import note
-from tenure.cli.output.jobs import JOBS_SHOWN, job_table
-from tenure.cli.output.tables import Table, answer
-from tenure.cli.reach import note_left_out, note_unknown, reaching
-from tenure.cli.selection import selecting
+from tenure.cli.errors import Exit, UserError
+from tenure.cli.many import selecting
+from tenure.cli.output.jobs import JOBS_SHOWN, describe, job_table
+from tenure.cli.output.tables import Answer, Table
+from tenure.cli.reach import ANY_QUEUE, JOB, known_job, note_left_out, queue_of, reaching, unknown, without
+from tenure.cli.watch import watch
+from tenure.client.reasons import AWAITING_PAGE
 from tenure.core import limits
+from tenure.core.engine import Feature
 from tenure.core.job import State
-from tenure.manage.documents import listing_document
+from tenure.manage.documents import Parts, job_document, listing_document
 from tenure.manage.inspect import Listing
 from tenure.manage.search import LOOK_MAX, ORDER, Found, Selection
 
@@ -24,8 +26,7 @@ JOBS_SHOWN_MAX: Final = 1_000
 """Jobs that `tenure jobs --limit` allows."""
 
 
-@click.command()
-@click.argument("queue", required=False, shell_complete=queue_names)
+@ANY_QUEUE
 @click.option("--state", type=click.Choice([state.value for state in State]), help="Only jobs in this state.")
 @click.option(
     "--limit", type=click.IntRange(1, JOBS_SHOWN_MAX), default=JOBS_SHOWN, metavar="N", show_default=True,
@@ -46,11 +47,8 @@ def jobs(
     after: str | None,
     selection: Selection,
     app: Tenure,
-    as_json: bool,
-) -> None:
-    """List the jobs of a queue, by their states.
-
-    \b
+) -> Answer:
+    """\b
     tenure jobs --state failed --error ConnectionError --newer-than 2h
     tenure jobs QUEUE                                  some of each state
     tenure jobs QUEUE --state failed                   the newest first
@@ -63,8 +61,6 @@ def jobs(
     jobs of all queues are listed. Nothing is changed. Each page of a queue ends with the CURSOR of the next one, `next`
     in JSON: while jobs come and go, the next page begins with the job that follows. --offset counts from the beginning
     each time, and so may repeat jobs or leave some out.
-
-    Exit status: 0 done; 1 Redis could not be reached; 2 the command line or a setting is wrong.
     """
     for option, value, example in (("--offset", offset, "20"), ("--after", after, "CURSOR")):
         if value is not None and state is None:
@@ -77,18 +73,10 @@ def jobs(
     states = ORDER if state is None else (State(state),)
     listing = app.inspect.listing(queue, states, selection, limit=limit, offset=offset or 0, after=after)
     note_left_out(listing.left_out)
-    document = {
-        "queue": queue,
-        "lane": selection.lane,
-        "offset": offset or 0,
-        **listing_document(listing),
-    }
+    document = {"queue": queue, "lane": selection.lane, "offset": offset or 0, **listing_document(listing)}
     table = _table(queue, selection.lane, None if after else offset or 0, listing)
-    answer(as_json, document, [table if state is None else table.without("state")])
-    if not as_json:
-        _note_more(listing, queue)
-    if queue is not None:
-        note_unknown(app, queue)
+    shown = [table if state is None else table.without("state")]
+    return Answer(document, shown, unknown(app, queue), _more(listing, queue))
 
 
 def _table(queue: str | None, lane: str | None, offset: int | None, listing: Listing) -> Table:
@@ -116,13 +104,59 @@ def _count(state: State, one: Found, offset: int | None) -> str:
     return f"{offset + 1:,} to {offset + shown:,}{total} {state.value}"
 
 
-def _note_more(listing: Listing, queue: str | None) -> None:
+def _more(listing: Listing, queue: str | None) -> list[str]:
+    """Return notes on jobs that are not shown."""
     found = listing.found
-    for state, one in found.items():
-        if one.is_cut:
-            note(f"Only {LOOK_MAX:,} {state.value} jobs were looked through for the selection.")
+    notes = [
+        f"Only {LOOK_MAX:,} {state.value} jobs were looked through for the selection."
+        for state, one in found.items()
+        if one.is_cut
+    ]
     more = [(state, one.next) for state, one in found.items() if one.next]
     if more:
-        note(f"There are more: --state {more[0][0].value} --after {more[0][1]}, or a larger --limit.")
+        notes.append(f"There are more: --state {more[0][0].value} --after {more[0][1]}, or a larger --limit.")
     if queue is None and any(one.total is None or one.total > len(one.jobs) for one in found.values()):
-        note("There may be more: name a queue, or give a larger --limit.")
+        notes.append("There may be more: name a queue, or give a larger --limit.")
+    return notes
+
+
+@JOB
+@click.option("watched", "--watch", is_flag=True, help="Follow the job until it has ended.")
+@click.option("--payload", is_flag=True, help="Show the payload and the result, too.")
+@click.option("--headers", is_flag=True, help="Show the headers, too.")
+@reaching(streams=True)
+def job(
+    queue: str, job_id: str | None, watched: bool, payload: bool, headers: bool, app: Tenure, as_json: bool
+) -> Answer | Exit:
+    """\b
+    tenure job JOB_ID             as it is now, in any state and any queue
+    tenure job QUEUE JOB_ID       the same, if you know its queue
+    tenure job JOB_ID --payload   with its payload and its result
+    tenure job JOB_ID --headers   with its headers
+    tenure job JOB_ID --watch     until it has ended
+
+    Nothing is changed. Payloads, results and headers are shown only when asked for, and of long payloads and results
+    the beginning; --json has them whole. A job that completed has no payload and no headers. In a pipe, --watch writes
+    a line for each change.
+    """
+    nothing = {"queue": None if job_id is None else queue, "id": job_id or queue, "state": None}
+    if job_id is None:
+        job_id, queue = queue, queue_of(app, queue, "tenure jobs {}", nothing)
+        nothing["queue"] = queue
+    parts = Parts(content=payload, headers=headers)
+    if watched:
+        if without(app, Feature.RESULTS):
+            raise UserError(
+                f"--watch: the protocol {app.engine.name!r} keeps no record of a job that completed, so its end cannot "
+                "be seen. Without --watch, the command shows the job as long as it is there."
+            )
+        return watch(app, queue, job_id, parts=parts, as_json=as_json)
+    view, awaiting = app.inspect.explained(queue, job_id)
+    if view is None:
+        view = known_job(app, queue, job_id, nothing)
+    hint = (
+        f"Worker {view.worker} has announced awaiting={awaiting}: jobs that wait for the result of another job. "
+        f"This may be one of them. See {AWAITING_PAGE}."
+    )
+    shown = describe(view, time.time() * limits.SECOND, parts)
+    return Answer(job_document(view, parts), [shown], hints=[hint] if awaiting else [])

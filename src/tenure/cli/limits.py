@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.errors import NotDone, note
-from tenure.cli.output.tables import Table, answer
+from tenure.cli.errors import note
+from tenure.cli.output.tables import Answer, Table
 from tenure.cli.output.text import ago
 from tenure.cli.reach import reaching
 from tenure.client.limits import LISTED_MOST
@@ -20,7 +20,6 @@ from tenure.core import limits as bounds
 from tenure.core.rates import LimitRule, LimitView, in_words
 
 
-@click.command()
 @click.argument("name", required=False)
 @click.option("--per-second", type=float, metavar="N", help="Store how many jobs may start in a second.")
 @click.option("--per-minute", type=float, metavar="N", help="The same for a minute.")
@@ -44,11 +43,8 @@ def limits(
     clears: bool,
     weight: int | None,
     app: Tenure,
-    as_json: bool,
-) -> None:
-    """Show limits, or change one for all workers at once.
-
-    \b
+) -> Answer:
+    """\b
     tenure limits                           limits with stored numbers or jobs, weights of shares
     tenure limits stripe                    one limit
     tenure limits stripe --per-second 5     store a number; those not named stay
@@ -61,9 +57,6 @@ def limits(
 
     A name that neither the code of --app or of a living worker nor any job has is refused; --new stores it. If no such
     code has any limit, a note states that the name could not be checked.
-
-    Exit status: 0 done; 1 nothing is stored that --clear could remove, or Redis could not be reached; 2 the command
-    line or a setting is wrong.
     """
     rates = {"per_second": per_second, "per_minute": per_minute, "per_hour": per_hour, "per_day": per_day}
     given = {**rates, "burst": burst, "concurrency": concurrency}
@@ -76,18 +69,17 @@ def limits(
     cleared = app.limits.clear(name) if name is not None and clears else None
     if name is not None and weight is not None:
         app.limits.set_share(name, weight=weight)
-        answer(as_json, {"share": name, "weight": weight}, f"Share {name!r} starts {weight} jobs in each of its turns.")
-        return
+        return Answer({"share": name, "weight": weight}, f"Share {name!r} starts {weight} jobs in each of its turns.")
     if name is not None and numbers:
         _store(app, name, numbers, is_new)
     views = app.limits.list() if name is None else (app.limits.get(name),)
     shares = app.limits.shares() if name is None else {}
     tables = [_table(views), *[_shares(shares)] * bool(shares)]
-    answer(as_json, {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}, tables)
-    if name is not None and not acts and not _is_found(views[0]):
-        note(f"No job, no stored number and no known code has a limit {name!r}. For limits in your code, pass --app.")
-    if cleared is False:
-        raise NotDone(f"Limit {name!r} has no stored numbers: the code's apply.")
+    document = {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}
+    unused = f"No job, no stored number and no known code has a limit {name!r}. For limits in your code, pass --app."
+    notes = [unused] if name is not None and not acts and not _is_found(views[0]) else []
+    errors = [f"Limit {name!r} has no stored numbers: the code's apply."] if cleared is False else []
+    return Answer(document, tables, notes, errors=errors)
 
 
 def _store(app: Tenure, name: str, numbers: Mapping[str, Any], is_new: bool) -> None:

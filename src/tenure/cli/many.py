@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.errors import NotDone, note
+from tenure.cli.errors import note
 from tenure.cli.input import sure
 from tenure.cli.output.jobs import job_table
-from tenure.cli.output.tables import answer
+from tenure.cli.output.tables import Answer, Table
 from tenure.cli.output.text import jobs_text
-from tenure.cli.reach import note_left_out, note_unknown
-from tenure.cli.selection import selecting
+from tenure.cli.reach import note_left_out, unknown
+from tenure.cli.units import Age
 from tenure.core import limits
 from tenure.core.job import State
 from tenure.manage.bulk import BulkChange
@@ -28,6 +28,32 @@ QUEUES_SHOWN: Final = 20
 """Queues of which the number of jobs is printed."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def selecting(command: F) -> F:
+    """Add the options to a command, which gets `selection`."""
+
+    @click.option("--lane", metavar="NAME", help="Only jobs of this lane; `jobs` lists ready ones in its order.")
+    @click.option("--task", metavar="NAME", help="Only jobs of this task.")
+    @click.option("--error", metavar="TYPE", help="Only jobs with a last error of this type, as in ConnectionError.")
+    @click.option(
+        "--older-than", type=Age(), metavar="AGE",
+        help="Only jobs that ended, or else were enqueued, longer ago than AGE: 90s, 15m, 2h, 7d.",
+    )  # fmt: skip
+    @click.option("--newer-than", type=Age(), metavar="AGE", help="The same, for jobs less long ago.")
+    @wraps(command)
+    def run(
+        *args: Any,
+        task: str | None,
+        error: str | None,
+        older_than: float | None,
+        newer_than: float | None,
+        lane: str | None,
+        **others: Any,
+    ) -> Any:
+        return command(*args, selection=Selection(task, error, older_than, newer_than, lane), **others)
+
+    return run  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +132,8 @@ def bulk(*states: State) -> Callable[[F], F]:
     return decorate
 
 
-def change(app: Tenure, asked: Asked, action: Action, as_json: bool) -> None:
-    """Change the jobs that are meant. Raises `NotDone` without such jobs, or if some could not be changed."""
+def change(app: Tenure, asked: Asked, action: Action) -> Answer:
+    """Change the jobs that are meant, after a question."""
     is_asked = False
 
     def ask(plan: BulkChange) -> None:
@@ -120,28 +146,18 @@ def change(app: Tenure, asked: Asked, action: Action, as_json: bool) -> None:
     done = action.call(asked.queue, state=asked.state, dry_run=asked.dry_run, progress=ask, **asdict(asked.selection))
     if asked.dry_run:
         _note_unread(done)
-    changed = sum(done.done.values())
-    _report(asked, action, done, as_json)
-    if remark := action.remark(sum(one.active for one in done.queues)):
-        note(remark)
-    if done.is_cut:
-        note(f"Only {LOOK_MAX:,} jobs of a queue were looked through: the newest, or the oldest with --older-than.")
-    if not done.found and not changed:
-        if asked.queue is not None:
-            note_unknown(app, asked.queue)
-        if not action.may_be_none:
-            none = asked.named(0).replace("0", "no", 1)
-            none += "" if asked.state else f" that are {' or '.join(asked.states)}"
-            raise NotDone(f"There are {none}; there is nothing to {action.verb.lower()}.")
-    if done.meant < done.found:
-        all_found = f"{done.found:,}."
-        note(f"There are {all_found}" if asked.dry_run else f"There were {all_found} Run it again for the others.")
-    if not asked.dry_run and not done.at_once and changed < done.meant:
-        left = f"{jobs_text(done.meant - changed)} of {asked.where}"
-        raise NotDone(f"{left} could not be {action.done}: {action.why_not}.")
-    if done.refused:
-        queues = len(done.queues) + len(done.refused)
-        raise NotDone(f"{len(done.refused):,} of {queues:,} queues were left out.")
+    document = {
+        "queue": asked.queue,
+        "state": asked.state,
+        "lane": asked.selection.lane,
+        **change_document(done, dry_run=asked.dry_run),
+    }
+    shown = _listed(asked, action, done) if asked.dry_run else _counted(asked, action, done)
+    would = f"Nothing was changed. It would be {_by_queue((one.queue, one.found) for one in done.queues)}."
+    hints = [would] if asked.dry_run and done.jobs else []
+    is_nothing = not done.found and not any(done.done.values())
+    notes = _notes(asked, action, done) + (unknown(app, asked.queue) if is_nothing else [])
+    return Answer(document, shown, notes, hints, _errors(asked, action, done))
 
 
 def _note_unread(plan: BulkChange) -> None:
@@ -159,27 +175,48 @@ def _ask(asked: Asked, action: Action, plan: BulkChange) -> None:
     sure(question, yes=asked.yes, why=why, undone=f"Nothing was {action.done}.")
 
 
-def _report(asked: Asked, action: Action, change: BulkChange, as_json: bool) -> None:
-    sums, jobs = change.done, change.jobs
-    document = {
-        "queue": asked.queue,
-        "state": asked.state,
-        "lane": asked.selection.lane,
-        **change_document(change, dry_run=asked.dry_run),
-    }
-    if asked.dry_run:
-        title = f"{asked.named(change.meant)} would be {action.done}"
-        table = job_table(jobs, time.time() * limits.SECOND, title, "", queues=asked.queue is None)
-        answer(as_json, document, [table.without("state") if asked.state else table] if jobs else None)
-        if not as_json and jobs:
-            note(f"Nothing was changed. It would be {_by_queue((one.queue, one.found) for one in change.queues)}.")
-        return
+def _listed(asked: Asked, action: Action, plan: BulkChange) -> list[Table] | None:
+    title = f"{asked.named(plan.meant)} would be {action.done}"
+    table = job_table(plan.jobs, time.time() * limits.SECOND, title, "", queues=asked.queue is None)
+    return [table.without("state") if asked.state else table] if plan.jobs else None
+
+
+def _counted(asked: Asked, action: Action, change: BulkChange) -> str | None:
+    sums = change.done
+    if not any(sums.values()) and not action.may_be_none:
+        return None
     parts = [f"{jobs_text(sums[key])} {word}" for key, word in action.counted.items() if sums[key]]
     start = asked.where[0].upper() + asked.where[1:]
     text = f"{start}: {'; '.join(parts) or f'0 jobs {action.done}'}."
     if asked.queue is None and any(sums.values()):
         text += f" {_by_queue((one.queue, one.done.total()) for one in change.queues)}."
-    answer(as_json, document, text if any(sums.values()) or action.may_be_none else None)
+    return text
+
+
+def _notes(asked: Asked, action: Action, done: BulkChange) -> list[str]:
+    notes = [action.remark(sum(one.active for one in done.queues))]
+    if done.is_cut:
+        notes.append(
+            f"Only {LOOK_MAX:,} jobs of a queue were looked through: the newest, or the oldest with --older-than."
+        )
+    if done.meant < done.found:
+        found = f"{done.found:,}."
+        notes.append(f"There are {found}" if asked.dry_run else f"There were {found} Run it again for the others.")
+    return list(filter(None, notes))
+
+
+def _errors(asked: Asked, action: Action, done: BulkChange) -> list[str]:
+    """Return why it is not done, or not wholly."""
+    changed = sum(done.done.values())
+    if not done.found and not changed and not action.may_be_none:
+        none = asked.named(0).replace("0", "no", 1)
+        none += "" if asked.state else f" that are {' or '.join(asked.states)}"
+        return [f"There are {none}; there is nothing to {action.verb.lower()}."]
+    if not asked.dry_run and not done.at_once and changed < done.meant:
+        left = f"{jobs_text(done.meant - changed)} of {asked.where}"
+        return [f"{left} could not be {action.done}: {action.why_not}."]
+    queues = len(done.queues) + len(done.refused)
+    return [f"{len(done.refused):,} of {queues:,} queues were left out."] if done.refused else []
 
 
 def _by_state(asked: Asked, plan: BulkChange) -> str:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.clean import lacking
-from tenure.cli.completion import queue_names
 from tenure.cli.errors import Exit, NotDone, UserError, note
+from tenure.cli.foreign import lacking
 from tenure.cli.input import sure
-from tenure.cli.output.tables import answer
+from tenure.cli.output.tables import Answer
 from tenure.cli.output.text import jobs_text
-from tenure.cli.reach import note_unknown, reaching
-from tenure.cli.transfer import MOST_WAIT_S, Way, transfer
+from tenure.cli.reach import ANY_QUEUE, reaching, unknown
 from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
 from tenure.core.job import State
-from tenure.manage.migration import Migrated
+from tenure.core.text import masked
+from tenure.engines.kit.extras import Moved
 from tenure.manage.migration import migrate as move_waiting
+from tenure.manage.moves import Server, check_servers, move_all
+from tenure.manage.transfer import RECORDS, WAITING, Transfer, Transferred
 from tenure.protocols.registry import DEFAULT, ENTRIES, entry_of, parse_protocol, rights_of
+from tenure.redis.url import Target
 
+MOST_WAIT_S: Final = 7 * limits.DAY // limits.SECOND
+SHOWN: Final = 3
+"""How many ids or names a message has."""
 _STAYING: Final = {
     State.READY: "waiting",
     State.SCHEDULED: "waiting for a retry",
@@ -44,8 +49,7 @@ def _check(queue: str | None, to: str | None, to_url: str | None, every: bool, *
         raise UserError("--all, --dry-run and --wait need --to-url.")
 
 
-@click.command()
-@click.argument("queue", required=False, shell_complete=queue_names)
+@ANY_QUEUE
 @click.option("--to", metavar="QUEUE", help="The queue to move them to. [default: the queue of the same name]")
 @click.option("--to-url", metavar="URL", help="Move to the same protocol on another server or cluster.")
 @click.option("every", "--all", is_flag=True, help="With --to-url: move all queues of the namespace.")
@@ -68,11 +72,8 @@ def migrate(
     wait: float,
     yes: bool,
     app: Tenure,
-    as_json: bool,
-) -> Exit | None:
-    """Move waiting jobs to the native protocol, or whole queues to another server or cluster.
-
-    \b
+) -> Answer:
+    """\b
     tenure migrate default --to images --protocol redis-work-queue:jobs
     tenure migrate orders --to-url redis+cluster://10.0.0.1,10.0.0.2/ --wait 600
 
@@ -86,19 +87,14 @@ def migrate(
 
     Held jobs stay with their holders; run the command again later. You can stop it at any time: no job is lost or
     doubled, and the next run continues from there.
-
-    Exit status: 0 done, also if no job waited; 1 not confirmed, ids of some jobs are taken in the native queue or
-    invalid there, the native queue is full, this user may not write to both, jobs are still held after --wait, or
-    Redis could not be reached; 2 the command line or a setting is wrong.
     """
-    if to_url is not None:
-        return transfer(app, to_url, queue, to, Way(dry_run, wait, yes, as_json))
-    assert queue is not None
-    _between_protocols(app, queue, to, yes, as_json)
-    return None
+    if to_url is None:
+        assert queue is not None, "see _check"
+        return _between_protocols(app, queue, to, yes)
+    return _to_server(app, to_url, queue, to, yes=yes, dry_run=dry_run, wait=wait)
 
 
-def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_json: bool) -> None:
+def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool) -> Answer:
     to = queue if to is None else names.queue_name(to)
     make = entry_of(app.engine).migration
     if make is None:
@@ -119,9 +115,9 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_js
         why = f"It moves every waiting job of the queue, {count:,} at present"
         question = f"Move {jobs_text(count)} of queue {queue!r} to {there}?"
         sure(question if count else "", yes=yes, why=why, undone="Nothing was moved.")
-        moved = connections.run(move_waiting(migration, target, queue, to))
-    if moved.full is not None:
-        text = f"{jobs_text(moved.count)} moved; the others wait where they were. {moved.full} "
+        moved, full = connections.run(move_waiting(migration, target, queue, to))
+    if full is not None:
+        text = f"{jobs_text(moved.count)} moved; the others wait where they were. {full} "
         raise NotDone((text + _refusal(moved, queue, to)).strip())
     left = {state: n for state, n in app.inspect.queue(queue).counts.items() if n and state in _STAYING}
     document = {
@@ -132,16 +128,13 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool, as_js
         "left": {state.value: n for state, n in left.items()},
         "refused": [*moved.refused, *moved.unfit],
     }
-    answer(as_json, document, f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}.")
-    if left and not as_json:
-        note("Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + ".")
-    if not moved.count:
-        note_unknown(app, queue)
-    if moved.refused or moved.unfit:
-        raise NotDone(_refusal(moved, queue, to))
+    text = f"Queue {queue!r}: {jobs_text(moved.count)} moved to {there}."
+    notes = [] if moved.count else unknown(app, queue)
+    hints = ["Left: " + ", ".join(f"{n:,} {_STAYING[state]}" for state, n in left.items()) + "."] if left else []
+    return Answer(document, text, notes, hints, [_refusal(moved, queue, to)] if moved.refused or moved.unfit else [])
 
 
-def _refusal(moved: Migrated, queue: str, to: str) -> str:
+def _refusal(moved: Moved, queue: str, to: str) -> str:
     words = []
     if moved.refused:
         words.append(
@@ -156,3 +149,96 @@ def _refusal(moved: Migrated, queue: str, to: str) -> str:
             f"wait in queue {queue!r}, at its end, for its workers."
         )
     return " ".join(words)
+
+
+def _to_server(
+    app: Tenure, to_url: str, queue: str | None, to: str | None, *, yes: bool, dry_run: bool, wait: float
+) -> Answer:
+    """Move one queue, or all, to the server of `to_url`."""
+    if entry_of(app.engine).transfer is None:
+        raise lacking(app, "tenure migrate --to-url", [one for one in ENTRIES if one.transfer is not None])
+    settings = app.settings
+    here = Server(settings, app.engine, Connections(settings))
+    there = Server.at(to_url, settings, limits.START_PATIENCE_MS / limits.SECOND)
+    with ExitStack() as stack:
+        for server in (here, there):
+            stack.enter_context(closing(server.connections))
+        queues = [names.queue_name(queue)] if queue is not None else here.connections.run(app.engine.queues())
+        if not queues:
+            note("The source has no queues, so nothing was moved.")
+        pairs = [(name, (to and names.queue_name(to)) or name) for name in queues]
+        checked = check_servers(here, there, pairs)
+        if checked.problems:
+            raise NotDone(f"Nothing was moved. {masked(' '.join(checked.problems))}")
+        for warning in checked.warnings:
+            note(masked(warning))
+        moves = {name: Transfer(here.side(name), there.side(other), there.settings.durable) for name, other in pairs}
+        for move in moves.values():
+            move.check()
+        counts = {name: move.left() for name, move in moves.items()}
+        place = f"{Target.parse(to_url)!s}, namespace {settings.namespace!r}"
+        if not dry_run:
+            total = sum(sum(one.get(state, 0) for state in WAITING) for one in counts.values())
+            of = f"queue {queues[0]!r}" if len(queues) == 1 else f"{len(queues):,} queues"
+            question = f"Move {jobs_text(total)} of {of} to {place}?"
+            why = f"It moves every waiting job, {total:,} at present"
+            sure(question, yes=yes, why=why, undone="Nothing was moved.")
+            move_all(moves, wait)
+    texts: list[str] = []
+    rows: list[dict[str, Any]] = []
+    hints: list[str] = []
+    for name, move in moves.items():
+        done = move.done
+        left = counts[name] if dry_run else done.left
+        texts.append(f"Queue {name!r}: {_will(left)}." if dry_run else f"Queue {name!r}: {_did(done)} to {place}.")
+        rows.append(_row(name, done, left))
+        hints += _rest(done, name, left, dry_run=dry_run)
+    is_over = all(move.done.is_over for move in moves.values())
+    status = Exit.OK if is_over or not wait else Exit.FAILED
+    return Answer({"dry_run": dry_run, "queues": rows}, "\n".join(texts) or None, hints=hints, status=status)
+
+
+def _row(queue: str, done: Transferred, left: dict[State, int]) -> dict[str, Any]:
+    return {
+        "queue": queue,
+        "moved": done.jobs,
+        "left": {state.value: n for state, n in left.items()},
+        "there": done.there,
+        "schedules": done.schedules,
+        "kept_schedules": done.kept_schedules,
+    }
+
+
+def _did(done: Transferred) -> str:
+    schedules = f" and {done.schedules:,} schedule{'' if done.schedules == 1 else 's'}" if done.schedules else ""
+    return f"{jobs_text(done.jobs)}{schedules} moved"
+
+
+def _will(left: dict[State, int]) -> str:
+    moving = {state: n for state, n in left.items() if state in (*WAITING, *RECORDS)}
+    return (
+        ", ".join(f"{n:,} {state.value}" for state, n in moving.items()) + " would move"
+        if moving
+        else "nothing to move"
+    )
+
+
+def _rest(done: Transferred, queue: str, left: dict[State, int], *, dry_run: bool) -> list[str]:
+    """Return notes on what stays."""
+    notes = []
+    if held := left.get(State.ACTIVE, 0):
+        notes.append(f"Left: {held:,} held by workers of the source. Run the command again when they have ended.")
+    others = ", ".join(f"{n:,} {state.value}" for state, n in left.items() if state is not State.ACTIVE)
+    if others and not dry_run:
+        notes.append(f"Left: {others}. Run the command again.")
+    if done.there:
+        notes.append(
+            f"Jobs with the ids of {jobs_text(len(done.there))} are there already, so these were not added again: "
+            f"{', '.join(map(repr, done.there[:SHOWN]))}{' and others' if len(done.there) > SHOWN else ''}."
+        )
+    if done.kept_schedules:
+        notes.append(
+            f"The destination has other definitions of these schedules of queue {queue!r}; the source's stay "
+            f"there, paused: {', '.join(map(repr, done.kept_schedules[:SHOWN]))}."
+        )
+    return notes

@@ -1,4 +1,4 @@
-"""What commands share: the options for URL, namespace, protocol and app, the connection, unknown names."""
+"""What commands share: their options for Redis and the app, the print of their answer, unknown jobs and queues."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Final, TypeVar
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.errors import UserError, note
+from tenure.cli.completion import queue_names
+from tenure.cli.errors import NotDone, UserError, note
 from tenure.cli.loader import load
+from tenure.cli.output.tables import Answer
 from tenure.client.connections import Connections
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.errors import JobNotFound
 from tenure.core.hints import did_you_mean
 from tenure.core.job import JobView
 from tenure.manage.documents import encoded
@@ -76,18 +77,23 @@ def CONNECTION(**given: Any) -> None:
 
 
 def reaching(
-    *, by_argument: bool = False, any_namespace: bool = False, check: Callable[..., None] = lambda **given: None
+    *,
+    by_argument: bool = False,
+    any_namespace: bool = False,
+    streams: bool = False,
+    check: Callable[..., None] = lambda **given: None,
 ) -> Callable[[F], F]:
-    """Add the options of all commands that need Redis. The command gets `app` and `as_json`.
+    """Add the options of all commands that need Redis. The command gets `app`, and its `Answer` is printed.
 
     `app`: the app of `--app`, or one without tasks. `by_argument`: the command has an argument `app` instead of the
     option; for this app it may create an embedded Redis. `any_namespace`: accept `--namespace` also for a protocol
-    without namespaces. `check` gets the command line, and raises errors of it before the app is loaded.
+    without namespaces. `streams`: the command may print itself, and gets `as_json`, too. `check` gets the command line,
+    and raises errors of it before the app is loaded.
     """
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def run(*args: Any, app: str | None, **others: Any) -> Any:
+        def run(*args: Any, app: str | None, as_json: bool, **others: Any) -> Any:
             check(app=app, **others)
             given = {name: value for name in _SETTINGS if (value := others.pop(name)) is not None}
             with _app_of(app, given) as opened:
@@ -98,7 +104,15 @@ def reaching(
                     )
                 if app is None or not by_argument:
                     _refuse_new_redis(opened.settings.url)
-                return command(*args, app=opened, **others)
+                if streams:
+                    others["as_json"] = as_json
+                try:
+                    done = command(*args, app=opened, **others)
+                except NotDone as error:
+                    if as_json and error.document is not None:
+                        click.echo(encoded(error.document))
+                    raise
+                return done.print(as_json) if isinstance(done, Answer) else done
 
         wrapped: Any = run
         for option in _OPTIONS if by_argument else (*_OPTIONS, _APP):
@@ -132,25 +146,21 @@ def without(app: Tenure, feature: Feature) -> bool:
     return feature not in app.engine.features
 
 
-def known_job(app: Tenure, queue: str, job_id: str, document: dict[str, Any] | None = None) -> JobView:
-    """Return an existing job. Raises `JobNotFound`, after a note if the queue is unknown.
-
-    `document`: what is printed as JSON then.
-    """
+def known_job(app: Tenure, queue: str, job_id: str, document: object = None) -> JobView:
+    """Return an existing job. Raises `NotDone` with this document, after a note if the queue is unknown."""
     view = app.inspect.job(queue, job_id)
     if view is None:
-        if document is not None:
-            click.echo(encoded(document))
-        note_unknown(app, queue)
-        raise JobNotFound(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.")
+        for text in unknown(app, queue):
+            note(text)
+        raise NotDone(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.", document)
     return view
 
 
-def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None, *, whole: str) -> str:
+def queue_of(app: Tenure, job_id: str, whole: str, document: object) -> str:
     """Return the queue that has a record of this job.
 
-    `document`: what is printed as JSON if there is no such job. `whole`: the command line for a whole queue `{}`, for
-    a user who has named one in place of a job. Raises `JobNotFound`, and `UserError` also if several queues have one.
+    `whole`: the command line for a whole queue `{}`, for a user who has named one in place of a job. Raises `NotDone`
+    with this document, and `UserError` also if several queues have such a job.
     """
     places = app.inspect.places(job_id)
     for queue, error in places.refused.items():
@@ -161,10 +171,21 @@ def queue_of(app: Tenure, job_id: str, document: dict[str, Any] | None = None, *
     if not found and job_id in places.queues:
         raise UserError(f"{job_id!r} is a queue, not a job. For the whole queue: {whole.format(quote(job_id))}")
     if not found:
-        if document is not None:
-            click.echo(encoded(document))
-        raise JobNotFound(f"There is no job {job_id!r} in any queue, or its record has expired.")
+        raise NotDone(f"There is no job {job_id!r} in any queue, or its record has expired.", document)
     return found[0]
+
+
+def job_meant(
+    app: Tenure, queue: str | None, job_id: str, whole: str, /, **parts: Any
+) -> tuple[JobView, dict[str, Any]]:
+    """Return an existing job, of a queue or found by its id, and the beginning of a document with these parts.
+
+    `whole`: as for `queue_of`. Raises `NotDone` with the document.
+    """
+    document = {"queue": queue, "job": job_id, **parts}
+    if queue is None:
+        queue = document["queue"] = queue_of(app, job_id, whole, document)
+    return known_job(app, queue, job_id, document), document
 
 
 def note_left_out(count: int) -> None:
@@ -173,14 +194,15 @@ def note_left_out(count: int) -> None:
         note(f"Only {QUEUES_MAX:,} of {QUEUES_MAX + count:,} queues were looked through. Name a queue for the others.")
 
 
-def note_unknown(app: Tenure, queue: str) -> None:
-    """Note on stderr that a queue is unknown: its name may be mistyped. No error, because it may be new."""
+def unknown(app: Tenure, queue: str | None) -> list[str]:
+    """Return a note if the queue is unknown: its name may be mistyped. No error, because it may be new."""
+    if queue is None:
+        return []
     known = app.inspect.queues()
-    if queue not in known and not any(app.inspect.queue(queue).counts.values()):
-        note(
-            f"Queue {queue!r} is unknown: no job was enqueued to it lately, and no worker serves it."
-            f"{did_you_mean(queue, known)}"
-        )
+    if queue in known or any(app.inspect.queue(queue).counts.values()):
+        return []
+    near = did_you_mean(queue, known)
+    return [f"Queue {queue!r} is unknown: no job was enqueued to it lately, and no worker serves it.{near}"]
 
 
 def _refuse_new_redis(url: str) -> None:
@@ -194,3 +216,14 @@ def _refuse_new_redis(url: str) -> None:
             f"There is no embedded Redis in {where}, so there are no queues. Use the path of the producers and "
             "workers, as in embedded:./tenure-data."
         )
+
+
+QUEUE: Final = click.argument("queue", shell_complete=queue_names)
+ANY_QUEUE: Final = click.argument("queue", required=False, shell_complete=queue_names)
+ANY_JOB: Final = click.argument("job_id", required=False)
+
+
+def JOB(command: F) -> F:
+    """Add [QUEUE] JOB_ID to a command. With one word, that is in `queue`."""
+    queue = click.argument("queue", shell_complete=queue_names, metavar="[QUEUE]")
+    return queue(click.argument("job_id", required=False, metavar="JOB_ID")(command))

@@ -10,11 +10,9 @@ from typing import Final
 import click
 
 from tenure.app.app import Tenure
-from tenure.cli.completion import queue_names
-from tenure.cli.errors import NotDone
-from tenure.cli.output.tables import Table, answer
+from tenure.cli.output.tables import Answer, Table
 from tenure.cli.output.text import ago, distance, facts, time_of
-from tenure.cli.reach import note_unknown, reaching
+from tenure.cli.reach import ANY_QUEUE, reaching, unknown
 from tenure.core import limits
 from tenure.core.hints import did_you_mean
 from tenure.core.schedule import ScheduleView
@@ -24,8 +22,7 @@ from tenure.manage.documents import ms_of, schedule_document
 _ACTIONS: Final = ("pause", "resume", "trigger", "remove")
 
 
-@click.command()
-@click.argument("queue", required=False, shell_complete=queue_names)
+@ANY_QUEUE
 @click.argument("name", required=False)
 @click.option("--pause", is_flag=True, help="Stop its ticks, until --resume.")
 @click.option("--reason", metavar="TEXT", help="Why it is paused.")
@@ -33,12 +30,8 @@ _ACTIONS: Final = ("pause", "resume", "trigger", "remove")
 @click.option("--trigger", is_flag=True, help="Enqueue its job now.")
 @click.option("--remove", is_flag=True, help="Remove it. Its jobs stay.")
 @reaching()
-def schedules(
-    queue: str | None, name: str | None, app: Tenure, as_json: bool, reason: str | None, **flags: bool
-) -> None:
-    """List schedules with their next times, or pause, resume, trigger or remove one.
-
-    \b
+def schedules(queue: str | None, name: str | None, app: Tenure, reason: str | None, **flags: bool) -> Answer:
+    """\b
     tenure schedules                       all schedules
     tenure schedules QUEUE                 schedules of a queue
     tenure schedules QUEUE NAME            one schedule with all its facts
@@ -49,9 +42,6 @@ def schedules(
 
     Times are of the local time zone. A schedule in code returns after --remove with the next worker that has it: pause
     it instead.
-
-    Exit status: 0 done; 1 there is no such schedule, or Redis could not be reached; 2 the command line or a setting is
-    wrong.
     """
     given = [action for action in _ACTIONS if flags[action]]
     if len(given) > 1:
@@ -60,19 +50,20 @@ def schedules(
         raise click.UsageError(f"--{given[0]} needs a queue and the name of a schedule.")
     if reason is not None and given != ["pause"]:
         raise click.UsageError("--reason goes with --pause.")
-    if given and queue is not None and name is not None:
-        _act(app, queue, name, given[0], reason or "", as_json)
-    elif queue is not None and name is not None:
-        _show(app, queue, name, as_json)
-    else:
+    if queue is None or name is None:
         found = app.schedules.list(queue)
         empty = "No schedules." if queue is None else f"No schedules in {queue}."
-        answer(as_json, {"schedules": [schedule_document(one) for one in found]}, [_table(found, empty)])
-        if queue is not None:
-            note_unknown(app, queue)
+        document = {"schedules": [schedule_document(one) for one in found]}
+        return Answer(document, [_table(found, empty)], unknown(app, queue))
+    if given:
+        return _act(app, queue, name, given[0], reason or "")
+    view = app.schedules.get(queue, name)
+    if view is None:
+        return _missing(app, queue, name, {"schedules": []})
+    return Answer({"schedules": [schedule_document(view)]}, _describe(view))
 
 
-def _act(app: Tenure, queue: str, name: str, action: str, reason: str, as_json: bool) -> None:
+def _act(app: Tenure, queue: str, name: str, action: str, reason: str) -> Answer:
     label, words = f"Schedule {name!r} of queue {queue!r}", f"tenure schedules {quote(queue)} {quote(name)}"
     document = {"queue": queue, "schedule": name, "action": action, "done": True, "id": None}
     done, text = True, ""
@@ -89,26 +80,13 @@ def _act(app: Tenure, queue: str, name: str, action: str, reason: str, as_json: 
         job = app.schedules.trigger(queue, name)
         document["id"] = job.id
         text = f"Enqueued: {job.id}. To follow it: tenure job {quote(queue)} {quote(job.id)} --watch"
-    answer(as_json, document | {"done": done}, text if done else None)
-    if not done:
-        raise _missing(app, queue, name)
+    return Answer(document, text) if done else _missing(app, queue, name, document | {"done": False})
 
 
-def _show(app: Tenure, queue: str, name: str, as_json: bool) -> None:
-    view = app.schedules.get(queue, name)
-    answer(
-        as_json,
-        {"schedules": [] if view is None else [schedule_document(view)]},
-        None if view is None else _describe(view),
-    )
-    if view is None:
-        raise _missing(app, queue, name)
-
-
-def _missing(app: Tenure, queue: str, name: str) -> NotDone:
-    note_unknown(app, queue)
+def _missing(app: Tenure, queue: str, name: str, document: object) -> Answer:
     meant = did_you_mean(name, [one.name for one in app.schedules.list(queue)])
-    return NotDone(f"Queue {queue!r} has no schedule {name!r}.{meant or ' `tenure schedules` lists all.'}")
+    error = f"Queue {queue!r} has no schedule {name!r}.{meant or ' `tenure schedules` lists all.'}"
+    return Answer(document, None, unknown(app, queue), errors=[error])
 
 
 def _table(found: Sequence[ScheduleView], empty: str) -> Table:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import QueueFull
 from tenure.core.steps import Steps
+from tenure.engines.kit.extras import Moved
 from tenure.protocols.spec import Migration
 
 
-@dataclass(frozen=True, slots=True)
-class Migrated:
-    """How many jobs moved. `refused`: ids that another job has there, `unfit`: ids that no job may have there; these
-    jobs wait at the end of their queue. `full`: why the others could not move."""
+def migrate(migration: Migration, target: FullEngine, queue: str, to: str) -> Steps[tuple[Moved, QueueFull | None]]:
+    """Move page by page until no job is left that can be moved. If a page has no room, a smaller one may.
 
-    count: int
-    refused: tuple[str, ...] = ()
-    unfit: tuple[str, ...] = ()
-    full: QueueFull | None = None
-
-
-def migrate(migration: Migration, target: FullEngine, queue: str, to: str) -> Steps[Migrated]:
-    """Move page by page until no job is left that can be moved. If a page has no room, a smaller one may."""
+    Return what was moved, and the error if the destination is full.
+    """
     count, size = 0, limits.MAX_BATCH
     refused: dict[str, None] = {}
     unfit: dict[str, None] = {}
@@ -45,4 +36,4 @@ def migrate(migration: Migration, target: FullEngine, queue: str, to: str) -> St
         stays = page.refused or page.unfit
         if not page.looked or (stays and not page.count and len(refused) + len(unfit) == known):
             break
-    return Migrated(count, tuple(refused), tuple(unfit), full)
+    return Moved(0, count, tuple(refused), tuple(unfit)), full

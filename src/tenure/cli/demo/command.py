@@ -25,7 +25,6 @@ _NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycach
 """Folders below the standard library that are not part of it."""
 
 
-@click.command()
 @click.argument(
     "directory",
     required=False,
@@ -34,9 +33,7 @@ _NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycach
 )
 @click.option("as_json", "--json", is_flag=True, help="Print the report as JSON, and the progress on stderr.")
 def demo(directory: Path | None, as_json: bool) -> Exit:
-    """See it work: one job per file below DIR, two workers, one of them killed.
-
-    Each job finds the size, the lines and the SHA-256 of one file (default: the files of Python's standard library).
+    """Each job finds the size, the lines and the SHA-256 of one file (default: the files of Python's standard library).
     The Redis is one of the demo's own, in a temporary folder. When a part of the work is done, one of the two workers
     is ended with SIGKILL. The report counts what ran, what ran again and what was lost, and compares every result with
     a direct pass over the files.

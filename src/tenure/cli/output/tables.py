@@ -1,4 +1,4 @@
-"""Tables: drawn on a terminal, within its width; plain columns in a pipe. And the answer of a command."""
+"""Tables, drawn on a terminal within its width and plain in a pipe; and the answer of a command, which prints them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
-from tenure.cli.errors import safe, visible
+from tenure.cli.errors import Exit, note, safe, tell, visible
 from tenure.manage.documents import encoded
 
 if TYPE_CHECKING:
@@ -99,26 +99,53 @@ def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def answer(as_json: bool, document: object, shown: str | Sequence[Table] | None) -> None:
-    """Print the answer of a command: the document as JSON, or the text or tables. None: an error follows instead."""
-    if as_json:
-        click.echo(encoded(document))
-    elif isinstance(shown, str):
-        click.echo(safe(shown))
-    elif shown is not None:
-        show(shown)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command prints: with --json the document, else the text or tables; None: nothing.
+
+    Texts in a list are safe to print: their control characters are escaped.
+
+    `notes`: on stderr, below. `hints`: the same, without --json only. `errors`: why it was not done, or not wholly.
+    `status`: its exit status without errors.
+    """
+
+    document: object
+    shown: str | Sequence[str | Table] | None
+    notes: Sequence[str] = ()
+    hints: Sequence[str] = ()
+    errors: Sequence[str] = ()
+    status: Exit = Exit.OK
+
+    def print(self, as_json: bool) -> Exit:
+        """Print it and return the exit status."""
+        if as_json and self.document is not None:
+            click.echo(encoded(self.document))
+        elif as_json:
+            pass
+        elif isinstance(self.shown, str):
+            click.echo(safe(self.shown))
+        elif self.shown is not None:
+            show(self.shown)
+        for text in (*self.notes, *(() if as_json else self.hints)):
+            note(text)
+        for text in self.errors:
+            tell(text)
+        return Exit.FAILED if self.errors else self.status
 
 
-def show(tables: Sequence[Table]) -> None:
+def show(parts: Sequence[str | Table]) -> None:
     """Print tables on stdout, drawn on a terminal and plain in a pipe."""
     if not sys.stdout.isatty():
-        click.echo("\n\n".join(plain(table) for table in tables))
+        click.echo("\n\n".join(part if isinstance(part, str) else plain(part) for part in parts))
         return
     from rich.console import Console
 
     console = Console()
-    for table in tables:
-        console.print(*drawn(table, console), sep="\n")
+    for part in parts:
+        if isinstance(part, str):
+            click.echo(f"{part}\n" if len(parts) > 1 else part)
+        else:
+            console.print(*drawn(part, console), sep="\n")
 
 
 def plain(table: Table) -> str:

@@ -21,7 +21,6 @@ _URL: Final = f"embedded:{FOLDER}/redis"
 _VARIABLES: Final = ("TENURE_URL", "REDIS_URL")
 
 
-@click.command()
 @click.argument("app", metavar="MODULE:APP")
 @click.option("queues", "--queue", "-q", multiple=True, metavar="QUEUE", help="As for `worker`.")
 @click.option("weights", "--weight", multiple=True, metavar="QUEUE=N", help="As for `worker`.")
@@ -42,9 +41,7 @@ def dev(
     concurrency: int,
     log_level: str,
 ) -> None:
-    """Run a worker for development: with a Redis of its own, restarted on changes.
-
-    MODULE:APP names a Tenure, as for `tenure worker`. When neither TENURE_URL nor REDIS_URL is set, the app
+    """MODULE:APP names a Tenure, as for `tenure worker`. When neither TENURE_URL nor REDIS_URL is set, the app
     gets an embedded Redis with its data in .tenure in the current directory; an app with a URL of its own
     keeps it. When *.py files below the current directory change, running jobs have a moment to end, and the worker
     starts with the new code. Ctrl-C ends all.

@@ -30,7 +30,6 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
 """Options that the parent does not pass on to its worker processes."""
 
 
-@click.command()
 @click.argument("app", metavar="MODULE:APP")
 @click.option(
     "queues", "--queue", "-q", multiple=True, metavar="QUEUE", shell_complete=queue_names,
@@ -115,9 +114,7 @@ def worker(
     wait_for_redis: float | None,
     allow_eviction: bool,
 ) -> None:
-    """Run the jobs of an app until a signal stops it.
-
-    MODULE:APP names a Tenure, as in `tenure worker myproject.jobs:app -q mails -q reports --weight mails=5`, or a
+    """MODULE:APP names a Tenure, as in `tenure worker myproject.jobs:app -q mails -q reports --weight mails=5`, or a
     function without arguments that makes one. The current directory is searched for the module first.
 
     SIGTERM or Ctrl-C: the worker starts no more jobs, releases those that have not started, and gives running jobs
