@@ -12,7 +12,6 @@ import pytest
 
 from tenure import QueueView, State, Tenure, WorkerView
 from tenure.cli.output.overview import queue_table, worker_table
-from tenure.core.engine import Alone
 from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
 
@@ -46,28 +45,24 @@ def test_json(command, app, redis_url):
 
 
 def test_why_a_job_waits_beside_idle_workers(command, app, redis_url):
-    """It was running when four workers died, and one that is busy gets ready to run it alone."""
+    """It was running when four workers died."""
     driver, engine = SyncDriver(redis_url), app.engine
     job = app.queue("suspects").enqueue(b"x")
     for n in range(4):
         driver.run(engine.lease(f"w{n}", ["suspects"], 1))
         driver.run(engine.leave(f"w{n}", ["suspects"], crashed=True))
-    driver.run(engine.lease("busy", ["suspects"], 1, alone=Alone.SOON))
     driver.close()
     where = ("--url", redis_url, "--namespace", "shop")
-    why = (
-        "runs alone: it was running when 4 workers died; "
-        "worker busy takes no other jobs while it runs one alone that was running when workers died"
-    )
+    why = "it was running when 4 workers died: it waits for a worker that can run it alone"
     assert re.search(f"^waits +{why}$", command("job", "suspects", job.id, *where).end().out, re.MULTILINE)
     assert json.loads(command("job", "suspects", job.id, *where, "--json").end().out)["waits"] == why
-    assert "suspects=1,reserved=busy" in command("info", *where).end().out
+    assert "suspects=1" in command("info", *where).end().out
     (shown,) = json.loads(command("info", "suspects", *where, "--json").end().out)["queues"]
-    assert (shown["suspects"], shown["reserved"]) == (1, "busy")
+    assert shown["suspects"] == 1
     lines = [line.split() for line in command("info", "suspects", *where).end().out.splitlines()]
     head = next(line for line in lines if "lane_failure" in line)
     settings = dict(zip(head, lines[lines.index(head) + 1], strict=True))
-    assert (settings["suspects"], settings["reserved"]) == ("1", "busy")
+    assert settings["suspects"] == "1"
 
 
 def test_another_namespace_is_empty(command, app, redis_url):

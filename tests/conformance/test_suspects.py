@@ -9,7 +9,7 @@ from tenure.core.job import Lease, State
 from tenure.core.outcome import Completed, Crashed, Released, Retried
 from tenure.core.shape import Shape
 from tenure.core.steps import Command, Invoke, Reply
-from tenure.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES, RESERVED_MS
+from tenure.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES
 from tests.support.engines import LEASE_MS
 from tests.support.fleet import Fleet
 from tests.support.stepping import Send, Session, send_with, step
@@ -114,69 +114,46 @@ def test_a_claim_of_several_queues_ends_with_a_job_that_runs_alone(world: World)
     world.settle(leased.leases[0], Released())
     leased = world.lease(10, "w", ("p", "q"), slots=SLOTS)
     assert [lease.record.id for lease in leased.leases] == ["b"]
-    assert leased.reserved == "q", "what came from the queue before would run beside it"
+    assert leased.suspect_queue == "q", "what came from the queue before would run beside it"
 
 
-def test_a_busy_worker_gets_ready_for_a_job_that_runs_alone(world: World) -> None:
-    """One at a time does: the others go on."""
-    world.put("x", "y", "z")
-    (x,) = world.take(1, "w", slots=SLOTS)
-    (y,) = world.take(1, "v", slots=SLOTS)
-    world.finish(*world.take(1, "u"))
+def test_a_busy_worker_is_asked_to_prepare_for_a_job_that_runs_alone(world: World) -> None:
+    """One at a time: the others go on."""
     suspect(world, "a", crashes=ALONE)
-    world.put("b", "c")
-    assert world.lease(10, "w", slots=SLOTS, alone=Alone.SOON).reserved == "q"
-    assert world.view("a").waits is not None
-    assert "w" in str(world.view("a").waits)
-    other = world.lease(1, "v", slots=SLOTS, alone=Alone.SOON)
-    assert ([lease.record.id for lease in other.leases], other.reserved) == (["b"], None)
-    assert world.lease(10, "w", slots=SLOTS, alone=Alone.SOON).leases == (), "it waits for the end of x"
-    world.finish(x)
+    world.put("b", "c", "d")
+    first = world.lease(1, "w", slots=SLOTS, alone=Alone.NO)
+    assert ([lease.record.id for lease in first.leases], first.suspect_queue) == (["b"], "q")
+    second = world.lease(1, "v", slots=SLOTS, alone=Alone.NO)
+    assert ([lease.record.id for lease in second.leases], second.suspect_queue) == (["c"], None)
     (a,) = world.take(10, "w", slots=SLOTS)
     assert (a.record.id, a.alone_ms > 0) == ("a", True)
-    world.finish(a, y)
-    assert world.take_ids(10, "w", slots=SLOTS) == ["c"]
 
 
-def test_an_idle_worker_takes_at_once_what_another_gets_ready_for(world: World) -> None:
+def test_an_idle_worker_takes_at_once_what_another_prepares_for(world: World) -> None:
     suspect(world, "a", crashes=ALONE)
-    assert world.lease(1, "w", alone=Alone.SOON).reserved == "q"
+    assert world.lease(1, "w", alone=Alone.NO).suspect_queue == "q"
     assert world.take_ids(1, "v") == ["a"]
     world.put("b")
-    assert world.take_ids(1, "w", alone=Alone.SOON) == ["b"], "it goes on with others"
+    assert world.take_ids(1, "w", alone=Alone.NOW) == ["b"], "it goes on with others"
 
 
 def test_what_a_worker_has_run_for_long_may_stay_beside_a_job_that_runs_alone(world: World) -> None:
     world.put("long")
     long = world.take(1, "w", slots=SLOTS)
     suspect(world, "a", crashes=ALONE)
-    assert world.lease(10, "w", slots=SLOTS).reserved == "q"
     keep(world, "w", long, STEADY_MS + LEASE_MS)
     assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
     assert world.leave("w", crashed=True) == 2
     assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 0), "what ran alone is to blame"
 
 
-@pytest.mark.parametrize("how", ["dead", "quiet"])
-def test_a_worker_that_no_longer_gets_ready_is_replaced_by_another(world: World, how: str) -> None:
-    world.put("x", "y")
-    for worker in "wv":
-        world.take(1, worker)
+def test_another_worker_is_asked_when_the_first_has_not_run_the_job(world: World) -> None:
     suspect(world, "a", crashes=ALONE)
-    assert world.lease(1, "w", alone=Alone.SOON).reserved == "q"
-    assert world.lease(1, "v", alone=Alone.SOON).reserved is None
-    if how == "dead":
-        world.leave("w", crashed=True)
-    world.pass_time(RESERVED_MS)
-    assert world.lease(10, "v", alone=Alone.SOON).reserved == "q"
-
-
-def test_a_worker_that_cannot_get_ready_keeps_nothing_waiting(world: World) -> None:
-    """All its slots are busy for long, or it is the turn of other jobs."""
-    suspect(world, "a", crashes=ALONE)
-    world.put("b")
-    leased = world.lease(10, "w", slots=SLOTS, alone=Alone.NO)
-    assert ([lease.record.id for lease in leased.leases], leased.reserved) == (["b"], None)
+    assert world.lease(1, "w", alone=Alone.NO).suspect_queue == "q"
+    world.leave("w", crashed=True)
+    assert world.lease(1, "v", alone=Alone.NO).suspect_queue is None
+    world.pass_time(STEADY_MS)
+    assert world.lease(1, "v", alone=Alone.NO).suspect_queue == "q"
 
 
 def test_beside_a_suspect_that_has_run_for_long_a_death_is_not_the_own_of_one(world: World) -> None:
@@ -185,13 +162,13 @@ def test_beside_a_suspect_that_has_run_for_long_a_death_is_not_the_own_of_one(wo
     long = world.take(1, "w", slots=SLOTS)
     keep(world, "w", long, STEADY_MS + LEASE_MS)
     suspect(world, "a", crashes=ALONE)
-    assert world.take_ids(10, "w", slots=SLOTS) == ["a"]
+    assert world.take_ids(10, "w", slots=SLOTS, alone=Alone.BESIDE) == ["a"]
     world.leave("w", crashed=True)
     assert (world.view("a").crashes, world.view("long").crashes) == (ALONE + 1, 3)
 
 
-def test_deaths_beside_suspects_of_another_queue_need_two_more(world: World) -> None:
-    """Only the worker knows of those. With one in each worker, poison would go on for ever."""
+def test_deaths_beside_suspects_need_two_more(world: World) -> None:
+    """With one in each worker, poison would go on for ever."""
     suspect(world, "a", crashes=ALONE)
     for crashes in range(ALONE, DEATHS_MOST):
         (a,) = world.take(10, "w", slots=SLOTS, alone=Alone.BESIDE)
@@ -262,7 +239,7 @@ def test_the_head_of_a_lane_keeps_it_while_it_waits_to_run_alone(world: World) -
     world.put("x")
     (x,) = world.take(10, "w", alone=Alone.NO)
     assert x.record.id == "x"
-    assert world.take(10, "w", alone=Alone.SOON) == []
+    assert world.take(10, "w", alone=Alone.NO) == []
     (a,) = world.take(10, "v")
     assert (a.record.id, a.alone_ms > 0) == ("a", True)
     assert world.take(10, "u") == []
@@ -381,20 +358,11 @@ def test_why_a_job_waits_is_said(world: World) -> None:
     assert world.view("b").waits == waits
     world.finish(*world.take())
     suspect(world, "c", crashes=ALONE)
-    waits = f"runs alone: it was running when {ALONE} workers died"
-    assert world.view("c").waits == f"{waits}; it waits for a worker without other jobs"
-    world.lease(1, "w", alone=Alone.SOON)
+    waits = f"it was running when {ALONE} workers died: it waits for a worker that can run it alone"
     (listed,) = world.run(world.engine.page("q", State.READY)).jobs
-    busy = "takes no other jobs while it runs one alone that was running when workers died"
-    assert listed.waits == world.view("c").waits == f"{waits}; worker w {busy}"
-    assert world.run(world.engine.queue("q")).reserved == "w"
-    c = world.take(1, "v")
-    world.put("d")
-    assert world.view("d").waits == f"worker v {busy}"
-    assert world.run(world.engine.queue("q")).reserved == "v"
-    world.finish(*c)
-    assert world.view("d").waits is None
-    assert world.run(world.engine.queue("q")).reserved is None
+    assert listed.waits == world.view("c").waits == waits
+    world.take(1, "v")
+    assert world.view("c").waits is None
 
 
 @pytest.mark.needs(Trait.SUSPECT_COUNT)

@@ -11,9 +11,8 @@ from tests.property.model_lines import Job, Lane
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`got`: ids in the order of the answer. `alone`: it is one that runs alone; `reserved`: one waits for the worker.
-
-    `idle`: the worker got nothing from other queues. `isolated`: what is isolated afterwards, as the engine says.
+    """`got`: ids in the order of the answer. `alone`: it is one that runs alone. `asked`: the worker is to
+    prepare for one. `ready`: the worker could run one alone. `isolated`: what is isolated afterwards.
     """
 
     now: int
@@ -23,8 +22,8 @@ class Claim:
     got: list[str]
     isolated: list[str]
     alone: bool
-    reserved: bool
-    idle: bool
+    asked: bool
+    ready: bool
 
 
 def judge(model: Model, claim: Claim) -> None:
@@ -33,7 +32,7 @@ def judge(model: Model, claim: Claim) -> None:
         assert not claim.got, "a paused queue gives nothing"
         return
     assert len(claim.got) == len(set(claim.got)) <= claim.limit
-    ready = claim.idle and not model.has_young(claim.now, claim.worker)
+    ready = claim.ready
     waited = bool(model.lines.isolated)
     if ready:
         _return_the_parked(model)
@@ -45,12 +44,10 @@ def judge(model: Model, claim: Claim) -> None:
     assert claim.alone == bool(suspects)
     assert not suspects or claim.got == suspects == [*lines.isolated, *moved][:1], "the first, and alone"
     if lines.isolated:
-        assert not moved or not (suspects or claim.reserved)
+        assert not moved or not suspects
         _judge_wait(model, claim, ready, suspects)
     elif moved and not waited and len(claim.got) - len(suspects) < claim.limit:
         _judge_wait(model, claim, ready and len(claim.got) == len(suspects), suspects)
-    if waited and claim.reserved:
-        assert not claim.got
     _judge_lanes(model, claim, moved)
     _judge_levels(model, claim, moved)
     expected = [id for id in [*lines.isolated, *moved] if id not in suspects]
@@ -60,7 +57,7 @@ def judge(model: Model, claim: Claim) -> None:
     for id in claim.got:
         lines.take_out(jobs[id])
     assert claim.isolated == expected == lines.isolated
-    if len(claim.got) < claim.limit and not claim.alone and not claim.reserved:
+    if len(claim.got) < claim.limit and not claim.alone:
         assert not lines.may_run(), "there was more to claim"
 
 
@@ -74,17 +71,11 @@ def _return_the_parked(model: Model) -> None:
 
 
 def _judge_wait(model: Model, claim: Claim, ready: bool, suspects: list[str]) -> None:
-    """One that is to run alone is taken, or the worker gets ready for it, unless another does."""
-    holder, since = model.reserved
-    if ready:
-        assert suspects
-        model.reserved = ("", claim.now - QUANTUM_MS)
-    elif claim.reserved:
-        model.reserved = (claim.worker, claim.now)
-    else:
-        assert not suspects
-        assert holder != claim.worker
-        assert claim.now - since < QUANTUM_MS
+    """One that is to run alone is taken, or the worker is asked to prepare for it, unless another was."""
+    assert ready == bool(suspects)
+    if not ready:
+        assert claim.asked == (claim.now - model.asked >= QUANTUM_MS)
+        model.asked = claim.now if claim.asked else model.asked
 
 
 def _judge_lanes(model: Model, claim: Claim, moved: list[str]) -> None:

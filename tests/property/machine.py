@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace as replaced
 
+from tenure.core.engine import Alone
 from tenure.core.errors import QueueFull
 from tenure.core.job import ENDS, Lease, LeaseRef, NewJob, State
 from tenure.core.outcome import Completed, Outcome
@@ -167,7 +168,8 @@ class Machine(RuleBasedStateMachine):
 
     def lease_jobs(self, worker: str, some: list[str], limit: int, of_lane: int = 1, by_hand_ms: int = 0) -> None:
         now, together = self.now, dict.fromkeys(some, of_lane)
-        answer = self.run(self.engine.lease(worker, some, limit, by_hand_ms or None, of_lane=together))
+        alone = self._company(worker)
+        answer = self.run(self.engine.lease(worker, some, limit, by_hand_ms or None, of_lane=together, alone=alone))
         assert not answer.dropped
         left = limit
         for queue in some:
@@ -177,15 +179,22 @@ class Machine(RuleBasedStateMachine):
             got = [lease for lease in answer.leases if lease.record.queue == queue]
             model.tend(now)
             ids = [lease.record.id for lease in got]
-            alone, reserved = any(lease.alone_ms for lease in got), answer.reserved == queue
-            idle = left == limit
-            judge(model, Claim(now, worker, left, of_lane, ids, self._isolated(queue), alone, reserved, idle))
+            is_alone, asked = any(lease.alone_ms for lease in got), answer.suspect_queue == queue
+            ready = left == limit and alone is not Alone.NO
+            judge(model, Claim(now, worker, left, of_lane, ids, self._isolated(queue), is_alone, asked, ready))
             for lease in got:
-                self._claimed(now, worker, queue, lease, by_hand_ms)
+                self._claimed(now, worker, queue, lease, by_hand_ms, alone)
             left -= len(got)
-            if alone or reserved:
+            if is_alone or asked:
                 break
         assert len(answer.leases) == limit - left
+
+    def _company(self, worker: str) -> Alone:
+        """Whether this worker can run a job alone."""
+        models = self.models.values()
+        if any(model.has_young(self.now, worker) for model in models):
+            return Alone.NO
+        return Alone.BESIDE if any(model.has_old_suspect(self.now, worker) for model in models) else Alone.NOW
 
     def _isolated(self, queue: str) -> list[str]:
         """Which suspects wait apart: of two entries of an id, the first is of one that was cancelled or discarded."""
@@ -194,13 +203,14 @@ class Machine(RuleBasedStateMachine):
         last = [id for n, id in enumerate(found) if id not in found[n + 1 :] and id in jobs]
         return [id for id in last if jobs[id].state is State.READY and jobs[id].doubtful >= ALONE]
 
-    def _claimed(self, now: int, worker: str, queue: str, lease: Lease, by_hand_ms: int) -> None:
+    def _claimed(self, now: int, worker: str, queue: str, lease: Lease, by_hand_ms: int, alone: Alone) -> None:
         job = self.models[queue].jobs[lease.record.id]
         assert (lease.record.payload, lease.record.task) == (job.payload, job.task)
         assert (lease.failures, lease.crashes) == (job.failures, job.crashes)
         token = int(lease.token)
         assert all(token > earlier for earlier in job.claims), "tokens grow"
-        self.models[queue].claim(now, worker, job.id, token, by_hand_ms, lease.alone_ms)
+        how = "beside" if alone is Alone.BESIDE else "alone"
+        self.models[queue].claim(now, worker, job.id, token, by_hand_ms, how, lease.alone_ms)
         self.leases.append(lease)
         if by_hand_ms:
             self.by_hand.add(lease.ref)

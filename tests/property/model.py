@@ -42,8 +42,8 @@ class Model:
         self.before = 0
         self.completed = 0
         self.passed = 0
-        self.reserved = ("", -QUANTUM_MS)
-        """For which worker a job is kept that is to run alone, and since when."""
+        self.asked = -QUANTUM_MS
+        """When a worker was last asked to prepare for a job that is to run alone."""
 
     # Looking.
 
@@ -109,12 +109,13 @@ class Model:
             self.lines.place(job, first=False)
         return Enqueued(job.id, True)
 
-    def claim(self, now: int, worker: str, id: str, token: int, by_hand_ms: int, alone_ms: int = 0) -> None:
-        """It is out of line already, see claims.py."""
+    def claim(
+        self, now: int, worker: str, id: str, token: int, by_hand_ms: int, alone: str = "", alone_ms: int = 0
+    ) -> None:
+        """It is out of line already, see claims.py. `alone`: how it is held, if it runs alone."""
         job = self.jobs[id]
         if alone_ms:
             assert alone_ms == STEADY_MS * 4 ** min(2, job.doubtful - ALONE)
-        alone = "beside" if self._has_old_suspect(now, worker) else "alone"
         job.state, job.worker, job.token, job.claimed = State.ACTIVE, worker, token, now
         job.claims.append(token)
         job.claim = "hand" if by_hand_ms else alone if alone_ms else ""
@@ -300,7 +301,7 @@ class Model:
         """Whether a worker holds something that began lately, so that no job can run alone beside it."""
         return any(not self.is_steady(now, job) for job in self.held_by(worker))
 
-    def _has_old_suspect(self, now: int, worker: str) -> bool:
+    def has_old_suspect(self, now: int, worker: str) -> bool:
         """Whether something that has run for long may be to blame all the same."""
         return any(job.doubtful >= ALONE and not self._is_cleared(now, job) for job in self.held_by(worker))
 

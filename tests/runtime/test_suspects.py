@@ -36,7 +36,7 @@ async def getting_ready() -> AsyncIterator[tuple[Rig, Gate, Gate]]:
         await gate.begun.get()
         rig.engine.alone |= {"a"}
         rig.engine.add("a", task="free", crashes=3)
-        await rig.engine.until(lambda: rig.engine.reserved > 0)
+        await rig.engine.until(lambda: rig.engine.prepared > 0)
         yield rig, gate, free
 
 
@@ -59,9 +59,11 @@ async def test_a_busy_worker_claims_nothing_else_until_it_can_run_a_job_alone():
     """Of no queue: what dies with it is to blame alone."""
     async with getting_ready() as (rig, gate, free):
         rig.engine.add("other", queue="p", task="free")
-        reserved = rig.engine.reserved
-        await rig.engine.until(lambda: rig.engine.reserved >= reserved + 2)
-        assert free.begun.empty(), "it says again and again that it gets ready, and claims nothing"
+        claims = rig.engine.calls.count("lease")
+        await beats(rig)
+        assert rig.engine.calls.count("lease") == claims
+        assert rig.engine.announced[-1].alone, "others can see why it claims nothing"
+        assert free.begun.empty()
         gate.open.set()
         await rig.ends("before", "a", "other")
         assert [await free.begun.get(), await free.begun.get()] == ["a", "other"]
@@ -88,6 +90,7 @@ async def test_a_suspect_that_has_run_for_long_may_stay_as_well_but_the_claim_sa
         rig.engine.add("long", crashes=2)
         await long.begun.get()
         await asyncio.sleep(STEADY.steady_ms / 1000)
+        rig.engine.companies.clear()
         rig.engine.alone |= {"a"}
         rig.engine.add("a", task="free")
         await rig.ends("a")
@@ -125,18 +128,21 @@ async def test_a_job_runs_alone_for_a_while_only(persistent: bool):
 
 
 async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
-    async with getting_ready() as (rig, _, _):
+    async with getting_ready() as (rig, gate, _):
         rig.engine.is_quiet = True
         await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
-        reserved = rig.engine.reserved
+        claims = rig.engine.calls.count("lease")
+        gate.open.set()
+        await rig.settled(1)
         await beats(rig)
-        assert rig.engine.reserved == reserved
+        assert rig.engine.calls.count("lease") == claims
 
 
 async def test_a_queue_that_redis_refuses_keeps_no_worker_from_the_others():
     """It got ready for a job of that queue."""
-    async with getting_ready() as (rig, _, _):
+    async with getting_ready() as (rig, gate, _):
         rig.engine.spoilt |= {"q"}
         rig.engine.alone.clear()
         rig.engine.add("other", queue="p", task="free")
+        gate.open.set()
         await rig.ends("other")

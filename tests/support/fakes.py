@@ -105,8 +105,8 @@ class FakeEngine:
     """Jobs that are to run alone."""
     companies: list[Alone] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
-    reserved: int = 0
-    """How often a job that is to run alone was kept for who claimed."""
+    prepared: int = 0
+    """How often a worker was asked to prepare for a job that is to run alone."""
     limits: list[int] = field(default_factory=list)
     of_lanes: list[dict[str, int]] = field(default_factory=list)
     token_of: Callable[[int], Token] = int
@@ -179,20 +179,21 @@ class FakeEngine:
                 raise self.refusal
             self.companies.append(alone)
             self.slots.append(slots)
+            suspect_queue = None
             for queue in queues:
                 lonely = next((lease for lease in self.ready[queue] if lease.record.id in self.alone), None)
-                if lonely is not None and alone in (Alone.NOW, Alone.BESIDE) and not got:
+                if lonely is not None and alone is not Alone.NO and not got:
                     self.ready[queue].remove(lonely)
                     lonely = structs.replace(lonely, alone_ms=self.timing.steady_ms)
                     return Leased((self._take(lonely, worker),), refused=refused)
-                if lonely is not None and alone is not Alone.NO:
-                    self.reserved += 1
-                    return Leased(tuple(got), refused=refused, reserved=queue)
+                if lonely is not None:
+                    self.prepared += 1
+                    suspect_queue = queue
                 others = [lease for lease in self.ready[queue] if lease is not lonely]
                 for lease in others[: limit - len(got) if queue not in self.spoilt else 0]:
                     self.ready[queue].remove(lease)
                     got.append(self._take(lease, worker))
-            return Leased(tuple(got), refused=refused)
+            return Leased(tuple(got), refused=refused, suspect_queue=suspect_queue)
 
         return one_call(lease)
 

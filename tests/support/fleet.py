@@ -24,13 +24,16 @@ class Worker:
     name: str
     slots: int
     held: dict[str, tuple[Lease, int]] = field(default_factory=dict)
-    reserved: str | None = None
+    queue: str | None = None
+    """The queue of a job that it prepares to run alone."""
+
+    def is_young(self) -> bool:
+        """Whether a job has started lately."""
+        return any(rounds < STEADY_ROUNDS for _, rounds in self.held.values())
 
     def company(self) -> Alone:
-        old = [lease for lease, rounds in self.held.values() if rounds >= STEADY_ROUNDS]
-        if len(old) < len(self.held):
-            return Alone.SOON
-        if len(self.held) >= self.slots:
+        old = [lease for lease, _ in self.held.values()]
+        if self.is_young() or len(self.held) >= self.slots:
             return Alone.NO
         doubtful = any(lease.crashes and not lease.record.shape.persistent for lease in old)
         return Alone.BESIDE if doubtful else Alone.NOW
@@ -59,12 +62,12 @@ class Fleet:
     def claim(self, worker: Worker) -> None:
         """Take what there is room for, as a worker's fetcher does."""
         room = worker.slots - len(worker.held)
-        if worker.runs_alone() or not room:
+        if worker.runs_alone() or not room or (worker.queue and worker.is_young()):
             return
-        queues = (worker.reserved,) if worker.reserved else self.queues
+        queues = (worker.queue,) if worker.queue else self.queues
         self.queues = self.queues[1:] + self.queues[:1]
         leased = self.world.lease(room, worker.name, queues, slots=worker.slots, alone=worker.company())
-        worker.reserved = leased.reserved
+        worker.queue = leased.suspect_queue
         for lease in leased.leases:
             worker.held[lease.record.id] = (lease, 0)
             assert not lease.alone_ms or len(leased.leases) == 1

@@ -27,11 +27,7 @@ local function key(suffix) return prefix .. ':' .. suffix end
 for _, zset in ipairs({ 'holders', 'suspects', 'scheduled', 'failed', 'broken', 'cancelled' }) do
   for _, member in ipairs(redis.call('ZRANGE', key(zset), 0, -1)) do redis.call('ZINCRBY', key(zset), -ms, member) end
 end
-for _, field in ipairs({ 'reserved', 'alone' }) do
-  local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
-  if till then redis.call('HSET', key('meta'), field, string.format('%.0f', till - ms) .. worker) end
-end
-for _, field in ipairs({ 'seen', 'amnesty', 'before', 'idle_originals' }) do
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'asked', 'idle_originals' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end
 local jobs = redis.call('HGETALL', key('jobs'))

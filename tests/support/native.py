@@ -65,11 +65,7 @@ for i = 1, #keys, 2 do
     redis.call('HSET', prefix .. ':jobs', id, at .. rest)
   end
 end
-for _, field in ipairs({ 'reserved', 'alone' }) do
-  local till, worker = string.match(redis.call('HGET', prefix .. ':meta', field) or '', '^(%d+)( .*)$')
-  if till then redis.call('HSET', prefix .. ':meta', field, text(till - ms) .. worker) end
-end
-for _, field in ipairs({ 'seen', 'amnesty', 'before' }) do
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'asked' }) do
   if redis.call('HEXISTS', prefix .. ':meta', field) == 1 then redis.call('HINCRBY', prefix .. ':meta', field, -ms) end
 end
 for _, name in ipairs(redis.call('KEYS', prefix .. ':announced:*')) do

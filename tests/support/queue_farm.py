@@ -27,12 +27,8 @@ local function text(number) return string.format('%.0f', number) end
 for _, zset in ipairs({ 'holders', 'suspects', 'failed', 'broken', 'cancelled', 'dropped' }) do
   for _, member in ipairs(redis.call('ZRANGE', key(zset), 0, -1)) do redis.call('ZINCRBY', key(zset), -ms, member) end
 end
-for _, field in ipairs({ 'seen', 'amnesty', 'before', 'found', 'hold' }) do
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'asked', 'found', 'hold' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
-end
-for _, field in ipairs({ 'reserved', 'alone' }) do
-  local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
-  if till then redis.call('HSET', key('meta'), field, text(till - ms) .. worker) end
 end
 local kept = redis.call('HGETALL', key('kept'))
 for i = 1, #kept, 2 do

@@ -29,11 +29,7 @@ for i = 1, #leased, 2 do
     redis.call('HSET', key('leased'), leased[i], token .. ' ' .. deadline .. ' ' .. text(claimed - ms) .. ' ' .. rest)
   end
 end
-for _, field in ipairs({ 'reserved', 'alone' }) do
-  local till, worker = string.match(redis.call('HGET', key('meta'), field) or '', '^(%d+)( .*)$')
-  if till then redis.call('HSET', key('meta'), field, text(till - ms) .. worker) end
-end
-for _, field in ipairs({ 'seen', 'amnesty', 'before', 'deep_at', 'light_began' }) do
+for _, field in ipairs({ 'seen', 'amnesty', 'before', 'asked', 'deep_at', 'light_began' }) do
   if redis.call('HEXISTS', key('meta'), field) == 1 then redis.call('HINCRBY', key('meta'), field, -ms) end
 end
 local ids = redis.call('LRANGE', key('processing'), 0, -1)

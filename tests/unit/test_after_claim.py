@@ -1,4 +1,4 @@
-"""What follows a claim: the next one, a wait, a pause, or the end of a burst."""
+"""What follows a claim: the next one, a wait, or the end of a burst."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tenure.core.shape import PLAIN, Shape
 from tenure.runtime.claimer import Claimed
 from tenure.runtime.fetcher import Following, after_claim
 
-CLAIM, LAST_LOOK, WAIT = Following.CLAIM, Following.LAST_LOOK, Following.WAIT
-STAND_BY, END = Following.STAND_BY, Following.END
+CLAIM, LAST_LOOK, WAIT, END = Following.CLAIM, Following.LAST_LOOK, Following.WAIT, Following.END
 
 
 def leased(shape: Shape) -> tuple[Lease, ...]:
@@ -47,8 +46,7 @@ ONLY_LASTING: Final = {"is_burst": True, "only_lasting": True}
         (Claimed(JOB.leased, 1, woken=True), {"only_settles": True}, CLAIM),
         (Claimed(Leased(leased(PLAIN), next_ms=0), 4, woken=True), {"only_settles": True}, CLAIM),
         # A job that is to run alone.
-        (NONE, {"is_reserved": True}, STAND_BY),
-        (WOKEN, {"is_reserved": True, "only_settles": True, **ONLY_LASTING}, STAND_BY),
+        (WOKEN, {"looks_again": True, "only_settles": True, **ONLY_LASTING}, CLAIM),
         # A burst ends when nothing but persistent jobs ran during a claim that brought no other.
         (NONE, {**ONLY_LASTING, "is_empty": True}, END),
         (NONE, ONLY_LASTING, END),

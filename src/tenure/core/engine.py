@@ -51,15 +51,14 @@ STEADY_MS: Final = 15 * limits.SECOND
 
 
 class Alone(StrEnum):
-    """Whether a worker can run a job alone: with nothing beside it that could be to blame when the worker dies."""
+    """Whether a worker can run a job alone now, and the kind of that claim: see decision 0008."""
 
-    NOW = "now"
-    BESIDE = "beside"
-    """Now, but beside suspects that have run for long: its death would not be its own for certain."""
-    SOON = "soon"
-    """Once some of what it runs has ended, or has run for `Timing.steady_ms`."""
-    NO = "no"
-    """All its slots are busy, or it is the turn of others."""
+    NOW = "x"
+    """Nothing runs in the worker that could be to blame for its death."""
+    BESIDE = "y"
+    """Suspects run that have run for long: the death of the worker would not be the job's own for certain."""
+    NO = ""
+    """Something runs that started less than `Timing.steady_ms` ago, all slots are busy, or it is the turn of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +154,9 @@ class Engine(ScheduleEngine, Protocol):
         `of_lane`: for each queue, how many consecutive jobs of a lane may be claimed together, as one batch of one
         task; 1 for other queues. `lease_ms`: how long a manual lease lasts, without a keeper, in the name of a worker
         of its own; None: as long as the worker sends heartbeats. `slots`: how many jobs the worker runs at a time.
-        Jobs that it claims beyond them and has not started do not count as crashed when it dies. `alone`: whether the
-        jobs that it holds allow it to run a job alone. No other job is claimed with such a job, and the worker claims
-        nothing beside it for `Lease.alone_ms`.
+        Jobs that it claims beyond them and has not started do not count as crashed when it dies. `alone`: whether a job
+        may be claimed that has to run alone. No other job is claimed with it, and the worker claims nothing beside it
+        for `Lease.alone_ms`.
         """
         ...
 

@@ -183,15 +183,15 @@ class Refused:
 class Leased:
     """The answer to a claim. `next_ms`: how long until a job may be due without a wake-up; None: unknown.
 
-    `refused`: queues that could not be read because they hold data of another program. `reserved`: the queue of a job
-    that must run alone and waits for this worker: claim from that queue only, until an answer no longer names it.
+    `refused`: queues that could not be read because they hold data of another program. `suspect_queue`: the queue of a
+    job that has to run alone, for which this worker is asked to prepare.
     """
 
     leases: tuple[Lease, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     refused: tuple[Refused, ...] = ()
     next_ms: int | None = None
-    reserved: str | None = None
+    suspect_queue: str | None = None
 
 
 def together(answers: Sequence[Leased]) -> Leased:
@@ -203,7 +203,7 @@ def together(answers: Sequence[Leased]) -> Leased:
         tuple(dropped for answer in answers for dropped in answer.dropped),
         tuple(refused for answer in answers for refused in answer.refused),
         min((answer.next_ms for answer in answers if answer.next_ms is not None), default=None),
-        answers[-1].reserved if answers else None,
+        answers[-1].suspect_queue if answers else None,
     )
 
 
@@ -321,12 +321,11 @@ class QueueView:
 
     `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
     ready. `limited`: ready jobs that wait for a limit (of more than 1,000 lanes, those of 1,000). `suspects`: ready
-    jobs that crashed; a worker runs only a few of them together, or one alone. `reserved`: the worker that runs one
-    alone, or prepares to. `newer_layout`: the queue's layout version, if a newer release has written it; workers of
-    this release claim nothing from it. `oldest_ms`: when the job that is next was enqueued; None: none waits, or the
-    format has no such time. `partitions`: see `app.queue_options`; 1: none.
-    `repartition`: a change of their number that is under way. `unreachable`: the partitions whose node of a cluster is
-    lost; all other numbers, and `settings.max_length`, are without them.
+    jobs that crashed; a worker runs only a few of them together, or one alone. `newer_layout`: the queue's layout
+    version, if a newer release has written it; workers of this release claim nothing from it. `oldest_ms`: when the job
+    that is next was enqueued; None: none waits, or the format has no such time. `partitions`: see
+    `app.queue_options`; 1: none. `repartition`: a change of their number that is under way. `unreachable`: the
+    partitions whose node of a cluster is lost; all other numbers, and `settings.max_length`, are without them.
     """
 
     name: str
@@ -337,7 +336,6 @@ class QueueView:
     blocked_lanes: int = 0
     suspects: int = 0
     limited: int = 0
-    reserved: str | None = None
     newer_layout: int | None = None
     oldest_ms: int | None = None
     partitions: int = 1

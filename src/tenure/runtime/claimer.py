@@ -109,8 +109,8 @@ class Claimer:
         """The queues in the order of their turns, without those whose outcomes Redis refuses. A queue with a batch
         handler is a part of its own, as its room is counted in batches."""
         order = tuple(queue for queue in self._turns.order if not self._settler.is_refused(queue))
-        if self._suspects.reserved in order:
-            order = (self._suspects.reserved,)
+        if self._suspects.queue in order:
+            order = (self._suspects.queue,)
         if not self._batches:
             return [order] if order else []
         parts: list[Part] = []
@@ -161,7 +161,7 @@ class Claimer:
             parts = [(lead.queue,), *_without(parts, lead.queue)]
         for number, part in enumerate(parts):
             waits = lead if number == 0 else None
-            if got and (self._suspects.reserved is not None or self._suspects.alone_ms()):
+            if got and self._suspects.claims_nothing:
                 break
             if number and lead is not None and self._intake.is_disturbed:
                 break
@@ -186,7 +186,7 @@ class Claimer:
             self._intake.keep_all()
         asked_at = self._env.lease_clock()
         self._intake.begin_claim()
-        rule, alone = self._batches.get(part[0]), self._suspects.prepare()
+        rule, alone = self._batches.get(part[0]), self._suspects.company()
         slots = self._inflight.slots * (1 if rule is None else rule.size)
         try:
             claim = self._context.engine.lease(self._context.worker, part, room, None, slots, self._of_lane, alone)

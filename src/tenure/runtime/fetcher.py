@@ -13,7 +13,7 @@ from tenure.core.waiting import Lead
 from tenure.runtime.claimer import Claimed, Claimer, Part
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.executor import Executor
-from tenure.runtime.jobs.suspects import RESERVED_LOOK_MS, Suspects
+from tenure.runtime.jobs.suspects import Suspects
 from tenure.runtime.log import log_event
 from tenure.runtime.settler import Settler
 
@@ -30,7 +30,6 @@ class Following(Enum):
     CLAIM = "the next claim, at once"
     LAST_LOOK = "the last claim of a burst, unless it brings more than persistent jobs"
     WAIT = "a wait until a claim may bring jobs"
-    STAND_BY = "a pause until a job can run alone"
     END = "nothing: the burst is over"
 
 
@@ -88,8 +87,8 @@ class Fetcher:
         elif not self._intake.is_kept.is_set():
             await self._intake.rest(self._intake.is_kept.wait(), REFUSED_LOOK_MS if self._burst else None)
             return not self._gives_up(not self._intake.is_kept.is_set())
-        elif alone_ms := self._suspects.alone_ms():
-            await self._stand_by(alone_ms)
+        elif pause_ms := self._suspects.pause_ms():
+            await self._stand_by(pause_ms)
         elif not self._claimer.has_room:
             if self._burst and self._inflight.lasting and all(run.persistent for run in self._inflight.running):
                 return False
@@ -115,15 +114,13 @@ class Fetcher:
         self._keep_leases()
         if self._gives_up(claimed.is_refused):
             return False
-        is_reserved = self._suspects.reserved is not None
-        if claimed.is_partial and not is_reserved:
+        if claimed.is_partial:
             await asyncio.sleep(0)  # its handlers begin before the next claim; after a full claim Redis works meanwhile
             if claimed.took_all:
                 await asyncio.sleep(0)  # the ends of handlers are reported in the next turn
         following = after_claim(
             claimed,
-            is_reserved=is_reserved,
-            looks_again=self._suspects.look_again,
+            looks_again=self._suspects.look_again or self._suspects.queue is not None,
             only_settles=self._inflight.only_settles,
             is_burst=self._burst,
             is_empty=self._inflight.empty,
@@ -136,9 +133,7 @@ class Fetcher:
             self._woken_in_vain = 0
         elif following is Following.WAIT:
             self._note_woken(claimed.woken)
-        if following is Following.STAND_BY:
-            await self._stand_by(RESERVED_LOOK_MS)
-        elif following is Following.WAIT:
+        if following is Following.WAIT:
             await self._idle(claimed.leased.next_ms)
         return following is not Following.END
 
@@ -217,7 +212,6 @@ class Fetcher:
 def after_claim(
     claimed: Claimed,
     *,
-    is_reserved: bool = False,
     looks_again: bool = False,
     only_settles: bool = False,
     is_burst: bool = False,
@@ -225,13 +219,14 @@ def after_claim(
     only_lasting: bool = False,
     is_last_look: bool = False,
 ) -> Following:
-    """Decide what follows a claim. `only_lasting`: no job ran during the claim but persistent ones."""
+    """Decide what follows a claim. `looks_again`: for a job that runs alone. `only_lasting`: no job ran during the
+    claim but persistent ones."""
     leased = claimed.leased
-    if is_reserved:
-        return Following.STAND_BY
+    if looks_again:
+        return Following.CLAIM
     if claimed.took_all and only_settles:  # their handlers have ended already
         return Following.WAIT
-    if claimed.may_continue or leased.dropped or leased.next_ms == 0 or looks_again:
+    if claimed.may_continue or leased.dropped or leased.next_ms == 0:
         return Following.CLAIM
     if is_burst and not claimed.is_refused:  # a queue that Redis refuses may have jobs
         if only_lasting:

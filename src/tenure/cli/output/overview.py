@@ -17,7 +17,7 @@ from tenure.core.latency import Latency, Percentiles
 from tenure.core.shape import LaneFailure
 from tenure.manage.overview import Overview
 
-_SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "reserved", "newer_layout")
+_SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "newer_layout")
 """The fields of a queue that are shown when they have a value."""
 
 
@@ -98,12 +98,12 @@ def settings_table(view: QueueView, *, with_lanes: bool = False) -> Table:
     if with_lanes:
         row |= {"parked_lanes": str(view.parked_lanes), "blocked_lanes": str(view.blocked_lanes)}
         if view.suspects:
-            row |= {"suspects": str(view.suspects), "reserved": view.reserved or "none"}
+            row["suspects"] = str(view.suspects)
         if view.limited:
             row["limited"] = str(view.limited)
         if view.newer_layout:
             row["newer_layout"] = str(view.newer_layout)
-    return Table("Settings", (row,), {"max_length", "partitions", "to_move", *_SHARED} - {"reserved"})
+    return Table("Settings", (row,), {"max_length", "partitions", "to_move", *_SHARED})
 
 
 def worker_table(workers: Sequence[WorkerView], now_ms: float) -> Table:

@@ -59,7 +59,7 @@ def value_of(data: bytes) -> bytes | None:
 
 def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
     """A row of lua/lib/view.lua. `alone_from`: from how many crashes on a job runs alone."""
-    id, state, data, failures, crashes, doubtful, error, due, worker, token, started, ended, expires, busy = row
+    id, state, data, failures, crashes, doubtful, error, due, worker, token, started, ended, expires = row
     record = read_job(queue, id, data)
     ready = state == State.READY.value.encode()
     return JobView(
@@ -79,5 +79,5 @@ def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
         ended_ms=number_of(ended),
         expires_ms=number_of(expires),
         error=read_error(error) if error else None,
-        waits=why_it_waits(doubtful, alone_from, as_text(busy) or None) if ready else None,
+        waits=why_it_waits(doubtful, alone_from) if ready else None,
     )

@@ -105,13 +105,13 @@ class Scripted(ABC):
         return removed
 
     def _counted(self, name: str, reply: list[Any]) -> QueueView:
-        *numbers, meta, reserved = reply
+        *numbers, meta = reply
         fields = fields_of(meta)
         counts = dict(zip(State, numbers, strict=True))
         totals = {field: number_of(value) or 0 for field, value in sorted(fields.items()) if field in _TOTALS}
         layout = number_of(fields.get("layout", b"")) or 1
         newer = layout if layout > self.layout else None
-        return QueueView(name, counts, totals, reserved=as_text(reserved) or None, newer_layout=newer)
+        return QueueView(name, counts, totals, newer_layout=newer)
 
     def _announced(self) -> Steps[list[WorkerView]]:
         """The workers that announced themselves lately. The jobs that they hold are not counted yet."""

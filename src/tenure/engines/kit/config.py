@@ -28,8 +28,6 @@ MAX_CRASHES: Final = 6
 """Deaths of its workers that end a job in `broken`: see decision 0008."""
 ALONE_AFTER_CRASHES: Final = 4
 """Deaths of its workers after which a job runs alone: see decision 0008."""
-RESERVED_MS: Final = 5 * limits.SECOND
-"""How long a worker that gets ready to run a job alone keeps that job."""
 TURNS_MOST: Final = 100
 """Turns of lanes in one claim. A worker that has room for more claims again."""
 CLAIM_BYTES: Final = 512 * 1024

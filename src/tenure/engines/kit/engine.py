@@ -36,7 +36,6 @@ from tenure.engines.kit.base import Scripted, checking_layout
 from tenure.engines.kit.chunks import Ahead, Failures, Part, args_of, chunks, known, sooner
 from tenure.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import RAW, as_bytes, as_text, message_of
-from tenure.engines.kit.suspects import RESERVED
 
 Add: TypeAlias = Callable[[Sequence[NewJob], str, list[Part], int], Steps[Iterable[Enqueued]]]
 """Adds a chunk of jobs to a place: see `ScriptedEngine._add`."""
@@ -172,7 +171,7 @@ class ScriptedEngine(Scripted):
         dropped: list[Dropped] = []
         refused: list[Refused] = []
         nearest: int | None = None
-        reserved: str | None = None
+        suspect_queue: str | None = None
         for queue in queues:
             wanted = min(limit - len(leases), limits.MAX_BATCH)
             if wanted <= 0:
@@ -193,12 +192,12 @@ class ScriptedEngine(Scripted):
             leases += got.leases
             dropped += got.dropped
             nearest = sooner(nearest, got.next_ms)
-            reserved = got.reserved
-            if reserved is not None or (got.leases and got.leases[0].alone_ms):
+            suspect_queue = got.suspect_queue
+            if suspect_queue is not None or (got.leases and got.leases[0].alone_ms):
                 break
-            if got.leases and alone is not Alone.NO:
-                alone = Alone.SOON
-        return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, reserved)
+            if got.leases:
+                alone = Alone.NO
+        return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, suspect_queue)
 
     def _claim(
         self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, of_lane: int, alone: Alone
@@ -212,7 +211,7 @@ class ScriptedEngine(Scripted):
         self._note_claim(worker, queue, next_ms, notes)
         leases = [self._lease(worker, queue, row, max(0, how)) for row in rows]
         dropped = [self._dropped(queue, entry) for entry in lost]
-        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how == RESERVED else None)
+        return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how < 0 else None)
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)

@@ -186,8 +186,7 @@ def _read_errors(raw: bytes) -> list[ErrorInfo]:
 def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: int) -> JobView:
     """A job as the inspecting scripts answer it: record, tries, due, worker, claim, end, progress, cancelling.
 
-    Empty where not applicable. `worker`: of a ready one, the one that a job of its queue is reserved for.
-    `alone_from`: from how many crashes on a job runs alone.
+    Empty where not applicable. `alone_from`: from how many crashes on a job runs alone.
     """
     raw, tries, due, worker, claim, end, progress, cancelling, *more = row
     record = read_record(queue, id, raw) if raw else None
@@ -196,7 +195,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
     failures, crashes, doubtful, errors = read_tries(tries)
     waits = None
     if state is State.READY:
-        waits, worker = why_it_waits(doubtful, alone_from, as_text(worker) if worker else None), b""
+        waits = why_it_waits(doubtful, alone_from)
         waits = _why_it_is_stopped(more[0]) or waits if more and more[0] else waits
     parts: list[bytes] = claim.split(b" ") if claim else []
     token, claimed, *_ = [*parts, b"", b""]

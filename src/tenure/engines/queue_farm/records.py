@@ -100,7 +100,7 @@ def read_view(queue: str, row: list[Any], config: QueueFarmConfig) -> JobView:
         shape=record.shape,
         timeout_ms=record.timeout_ms,
         headers=record.headers,
-        waits=why_it_waits(int(row[17]), config.alone_from, as_text(row[18]) or None) if state == b"ready" else None,
+        waits=why_it_waits(int(row[17]), config.alone_from) if state == b"ready" else None,
     )
 
 

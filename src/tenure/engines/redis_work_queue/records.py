@@ -18,9 +18,9 @@ from tenure.engines.kit.suspects import why_it_waits
 
 
 def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView:
-    """What `show` and `page` answer for one item: state, data, attempts, due, lease, claim, end, and the worker that a
-    job is reserved for. Empty where there is none. `alone_from`: from how many crashes on a job runs alone."""
-    state, data, attempts, due, lease, claim, end, reserved = row
+    """What `show` and `page` answer for one item: state, data, attempts, due, lease, claim, end.
+    Empty where there is none. `alone_from`: from how many crashes on a job runs alone."""
+    state, data, attempts, due, lease, claim, end = row
     record = read_record(queue, id, data)
     if end:
         return _read_end(record, end)
@@ -43,7 +43,7 @@ def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView
         token=token,
         started_ms=started,
         error=read_error(error) if error else None,
-        waits=why_it_waits(crashes - known, alone_from, as_text(reserved) or None) if ready else None,
+        waits=why_it_waits(crashes - known, alone_from) if ready else None,
     )
 
 

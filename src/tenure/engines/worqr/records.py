@@ -63,7 +63,7 @@ def md5_of_record(record: JobRecord) -> str:
 
 def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
     """A row of lua/lib/view.lua. `alone_from`: from how many crashes on a job runs alone."""
-    id, state, task, failures, crashes, doubtful, error, due, worker, token, started, ended, expires, cancel, busy = row
+    id, state, task, failures, crashes, doubtful, error, due, worker, token, started, ended, expires, cancel = row
     record = read_task(queue, as_text(id), task)
     ready = state == State.READY.value.encode()
     return JobView(
@@ -84,5 +84,5 @@ def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
         error=read_error(error) if error else None,
         shape=record.shape if record.shape.persistent else PLAIN,
         cancelling=message_of(cancel) if cancel else None,
-        waits=why_it_waits(doubtful, alone_from, as_text(busy) or None) if ready else None,
+        waits=why_it_waits(doubtful, alone_from) if ready else None,
     )

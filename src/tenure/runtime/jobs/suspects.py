@@ -16,8 +16,8 @@ from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.log import log_event
 from tenure.runtime.ports import Env
 
-RESERVED_LOOK_MS: Final = 500
-"""How often a worker that gets ready to run a job alone renews its claim on that job."""
+STEADY_LOOK_MS: Final = 500
+"""How often a worker that prepares to run a job alone checks whether its other jobs have run for long."""
 
 
 class Suspects:
@@ -31,29 +31,36 @@ class Suspects:
         """The job that runs alone, and since when."""
         self._others_until = -math.inf
         """Until when it is the turn of other jobs: as much time as the last one ran alone."""
-        self.reserved: str | None = None
-        """The queue of a job that waits until this worker can run it alone."""
+        self.queue: str | None = None
+        """The queue of a job that this worker prepares to run alone."""
         self.look_again = False
         """Whether there were no other jobs in their turn: the next may run alone now."""
 
     @property
     def claims_nothing(self) -> bool:
-        """Whether this worker claims nothing, because it runs a job alone or is about to."""
-        return self._alone is not None or self.reserved is not None
+        """Whether this worker claims nothing, because it runs a job alone or prepares to."""
+        return self._alone is not None or self.queue is not None
 
     def claimed(self, leased: Leased) -> None:
-        if leased.reserved is not None and leased.reserved != self.reserved:
-            log_event("claims_paused", queue=leased.reserved)
-        self.reserved = leased.reserved
-        first = leased.leases[0] if leased.leases else None
-        self.look_again = first is None and self._others_until > self._clock() and self._inflight.empty
+        """Note a job that runs alone, or for which this worker is asked to prepare."""
+        now = self._clock()
+        is_turn_of_others = now < self._others_until
+        self.queue = None if is_turn_of_others else leased.suspect_queue
+        if self.queue is not None:
+            log_event("claims_paused", queue=self.queue)
+        if leased.leases and leased.leases[0].alone_ms:
+            self._alone = leased.leases[0], now
+        self.look_again = is_turn_of_others and not leased.leases and self._inflight.empty
         if self.look_again:
             self._others_until = -math.inf
-        if first is not None and first.alone_ms:
-            self._alone = first, self._clock()
 
-    def alone_ms(self) -> int:
-        """How long to claim nothing, unless the job that runs alone ends before; 0: claim now."""
+    def pause_ms(self) -> int:
+        """How long to claim nothing, unless a job ends before; 0: claim now."""
+        if self.queue is not None:
+            young, _ = self._company()
+            if not young and self._inflight.free <= 0:
+                self.queue = None  # all slots are busy for long
+            return STEADY_LOOK_MS if young else 0
         if self._alone is None:
             return 0
         (lease, since), now = self._alone, self._clock()
@@ -63,18 +70,11 @@ class Suspects:
         self._alone, self._others_until = None, 2 * now - since
         return 0
 
-    def prepare(self) -> Alone:
-        """Get ready to run a job alone, where one waits. Return how far this worker is."""
-        now = self._clock()
-        if now < self._others_until:
-            return Alone.NO
+    def company(self) -> Alone:
+        """Whether a claim may bring a job that has to run alone."""
         young, doubtful = self._company()
-        if not young and self._inflight.free <= 0:
+        if young or self._inflight.free <= 0 or self._clock() < self._others_until:
             return Alone.NO
-        if self.reserved is None:
-            return Alone.SOON
-        if young:
-            return Alone.SOON
         return Alone.BESIDE if doubtful else Alone.NOW
 
     def _company(self) -> tuple[bool, bool]:

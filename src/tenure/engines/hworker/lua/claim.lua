@@ -1,16 +1,16 @@
 -- claim: take up to `limit` jobs from the right end of the list for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
--- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: whether the worker could run a job alone:
--- now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
+-- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: the kind of the claim of a job that
+-- has to run alone: x, y (beside suspects that have run for long), or '': not now. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how, behind}. `how` above 0: the job
--- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0. `behind` 1:
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0. `behind` 1:
 -- the next job is a raw payload that the worker leaves to others, so a wait for the list would end at once; 2: originals have nothing to do.
 -- Invariant: a claimed job is in `progress` and in no list. `progress` has no bytes for two jobs: a copy of a job that is in
 -- progress, or kept beside, gets an id of its own. Else one entry would stand for both, and the end of one would lose the other.
 --@include duework remember claimed suspects passing
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
-local config, lease_ms, kind, alone = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local config, lease_ms, kind = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 allow_when_full()
@@ -38,7 +38,7 @@ local rows, answer, dropped, bytes, looked, first = {}, {}, {}, 0, 0, nil
 local tried = call('EXISTS', key('attempts')) == 1
 local passing, pause_ms = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1, nil
 
---@include apart
+local state = apart.new(config, kind, ARGV[8], function() return held_claims(worker) end)
 -- The job under an id that no other job has. Nil: it has to wait until a job with these bytes, which are no pair, has ended.
 local function unmistakable(data, id, token)
   local other = job_of(id)
@@ -68,7 +68,6 @@ local function hold(data, id, token, counts, own_kind)
   local text = digits(token)
   rows[#rows + 1] = { id, data, text, job.f, job.c }
   answer[#answer + 1], answer[#answer + 2] = id, text
-  if own_kind then note_alone(time, how, worker, text, id) end
 end
 
 -- Decide about the job that was taken out of the list.
@@ -79,7 +78,7 @@ local function take(data)
   end
   local id = id_of(data)
   local counts = tried and counts_of(id) or { f = 0, c = 0, u = 0 }
-  local list, own_kind = list_of_suspect(counts.u)
+  local list, own_kind = apart.list_of(state, time, counts.u, #rows == 0)
   if list then
     list[#list + 1] = data
     return
@@ -88,7 +87,7 @@ local function take(data)
   local token = first + #rows
   local own, own_id = unmistakable(data, id, token)
   if not own then
-    deferred[#deferred + 1] = data
+    table.insert(state.deferred, data)
     return
   end
   if tried then call('HDEL', key('attempts'), id) end
@@ -117,21 +116,21 @@ local function next_job()
   return data, source
 end
 
-while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ do
+while #rows < limit and state.how <= 0 and looked < limit + @MAX_LOOK@ do
   local data, source = next_job()
   if not data or #rows > 0 and bytes + #data > @CLAIM_BYTES@ then break end
   looked, bytes, waited = looked + 1, bytes + #data, waited - 1
   call('RPOP', source)
   take(data)
 end
-return_suspects()
+apart.put_back(state, waiting)
 if #rows > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)
 end
 if pause_ms then
   next_ms = next_ms < 0 and pause_ms or math.min(next_ms, pause_ms)
-elseif limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
+elseif limit > 0 and #rows < limit and not apart.stay(state) and looked > 0 and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
 -- Whether originals look for a job in vain: each writes a phantom then, every 10 ms. A wait for the list would take all jobs before them.
@@ -147,4 +146,4 @@ end
 local behind = pause_ms and 1 or #rows == 0 and not by_hand and has_idle_originals() and 2 or 0
 if #dropped > 0 then count_phantoms(#dropped) end
 remember(session, number, cmsgpack.pack(answer))
-return { next_ms, rows, dropped, how, behind }
+return { next_ms, rows, dropped, state.how, behind }

@@ -1,8 +1,7 @@
 -- counts: how many jobs are in each state, and the totals. Jobs of other clients count, too.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {scheduled, ready, active, unroutable, 0, failed, broken, cancelled, {field, value...} of `meta`, the worker that
--- takes nothing else for now or ''}
+-- Returns: {scheduled, ready, active, unroutable, 0, failed, broken, cancelled, {field, value...} of `meta`}
 -- Invariant: changes nothing.
 --@include view
 local parked, later = 0, call('ZCARD', key('scheduled'))
@@ -10,5 +9,5 @@ for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do parked = parked + 
 local active = call('HLEN', progress) - call('HEXISTS', progress, PHANTOM) - later
 return {
   later, call('LLEN', waiting) + call('LLEN', taken), math.max(0, active), parked, 0, call('LLEN', failed_list), call('HLEN', broken_hash),
-  call('ZCARD', key('cancelled')), call('HGETALL', key('meta')), kept_busy(clock()),
+  call('ZCARD', key('cancelled')), call('HGETALL', key('meta')),
 }

@@ -2,12 +2,11 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand.
--- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
+-- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '': not now.
 -- `of_lane`: most jobs of one lane and task, following each other, that one claim may take.
 -- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how, left}. `left`: about how many
 -- jobs could be claimed next. `how` above 0: the
--- job runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else
--- 0. An error when another program's data is in the place of the list whose turn it is.
+-- job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0. An error when another program's data is in the place of the list whose turn it is.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before it; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
 --@include keys digits number tokens answers wake counted nearest shapeof

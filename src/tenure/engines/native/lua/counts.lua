@@ -1,10 +1,10 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {scheduled, ready, active, unroutable, completed, failed, broken, cancelled, {name, total...}, '' or the worker that
--- takes nothing else for now, see lib/company, {setting, value...}, parked lanes, blocked lanes, suspects that wait, jobs that wait for a limit}
+-- Returns: {scheduled, ready, active, unroutable, completed, failed, broken, cancelled, {name, total...},
+-- {setting, value...}, parked lanes, blocked lanes, suspects that wait, jobs that wait for a limit}
 -- Invariant: changes nothing.
---@include begin company
+--@include begin
 local active, unroutable = 0, 0
 for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
   active = active + call('HLEN', key('held:' .. worker))
@@ -36,7 +36,6 @@ return {
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
   call('HGETALL', key('meta')),
-  kept_busy(clock()),
   call('HGETALL', key('settings')),
   call('HLEN', key('parked')),
   call('HLEN', key('blocked')),

@@ -5,7 +5,7 @@
 -- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
 -- it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
 -- Invariant: changes nothing.
---@include begin due line company pages
+--@include begin due line pages
 local state, lane = ARGV[1], ARGV[2]
 open_page(3)
 local rows, seen = {}, {}
@@ -52,7 +52,7 @@ end
 -- Read on in a list. Tombstones are counted from the front, so a list with tombstones is read from there.
 -- Further behind than one call may look, a job that was enqueued again may be shown at its tombstone, too.
 local has_tombstones, look = call('EXISTS', key('ghosts')) == 1, @MAX_GHOST_LOOK@
-local function read_list(list, busy)
+local function read_list(list)
   local name, size, passed = key(list), call('LLEN', key(list)), 0
   if cursor.place == list then
     passed = passed_in_list(name, 1, function(entry) return mark_of(list, entry) end)
@@ -77,7 +77,7 @@ local function read_list(list, busy)
       if is_job and skip > 0 then
         skip = skip - 1
       elseif is_job then
-        add(id, '', busy, '')
+        add(id, '', '', '')
         left = left - 1
       end
       if left == 0 then break end
@@ -105,31 +105,31 @@ local function limited_lanes()
 end
 
 -- All jobs of internal lanes, and of a user's lane at a gate the next one.
-local function read_limited(busy)
+local function read_limited()
   local internal, own = limited_lanes()
   for _, lane in ipairs(internal) do
     if cursor.place ~= 'gated' and (string.sub(cursor.place, 1, 6) ~= 'lane:@' or 'lane:' .. lane >= cursor.place) then
-      read_list('lane:' .. lane, busy)
+      read_list('lane:' .. lane)
     end
   end
   if left > 0 and not more then
     read_sorted('gated', own, function(lane)
       local id = head_of(lane)
-      if id then add(id, '', busy, '') end
+      if id then add(id, '', '', '') end
     end)
   end
 end
 
 -- The lists of waiting jobs from the cursor on. That of a priority may have gone since.
-local function read_lists(busy)
+local function read_lists()
   local function rank(list)
     if list == 'isolated' or list == 'turns' then return list == 'turns' and -0.5 or 1000 end
     return (list == 'gated' or string.find(list, '^lane:')) and -0.6 or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
   end
   for _, list in ipairs(lines()) do
     list = list == '' and 'turns' or list
-    if cursor.place == '' or rank(list) <= rank(cursor.place) then read_list(list, busy) end
-    if list == 'turns' and (cursor.place == '' or rank(cursor.place) >= -0.6) and not more then read_limited(busy) end
+    if cursor.place == '' or rank(list) <= rank(cursor.place) then read_list(list) end
+    if list == 'turns' and (cursor.place == '' or rank(cursor.place) >= -0.6) and not more then read_limited() end
   end
 end
 
@@ -161,11 +161,10 @@ local function read_held()
 end
 
 if state == 'ready' then
-  local busy = kept_busy(clock())
   if lane ~= '' then
-    read_list('lane:' .. lane, busy)
+    read_list('lane:' .. lane)
   else
-    read_lists(busy)
+    read_lists()
   end
   last[3] = more and mark_of(last[1], last[4])
 elseif state == 'scheduled' then

@@ -1,10 +1,9 @@
 -- show: one job, wherever it is; with watch_ms above 0 its end and its progress will be published for that long.
 -- KEYS[1] prefix
 -- ARGV id watch_ms
--- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling, stop}, '' where it does not apply. `worker`:
--- of one that waits, the one that takes nothing else for now, see lib/company. `stop`: see lib stopped.
+-- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling, stop}, '' where it does not apply. `stop`: see lib stopped.
 -- Invariant: nothing of the job is changed; the note that a caller waits expires.
---@include begin find company stopped
+--@include begin find stopped
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])
 local state, detail, record, claim = find(id)
 if not state then return {} end
@@ -21,6 +20,6 @@ elseif state == 'active' then
   return { state, record, tries, '', detail, claim, '', progress, asked }
 elseif record then
   local stop = state == 'ready' and stop_of(record) or ''
-  return { state, record, tries, '', state == 'ready' and kept_busy(clock()) or '', '', '', '', '', stop }
+  return { state, record, tries, '', '', '', '', '', '', stop }
 end
 return { state, call('HGET', key('kept'), id) or '', '', '', '', '', detail, '', '' }

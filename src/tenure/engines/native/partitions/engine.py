@@ -79,7 +79,7 @@ class PartitionedEngine(PartitionedProducer):
         answers: list[Leased] = []
         while True:
             lease = super().lease
-            places, parted, unknown, posted = yield from self._order(queues, lease_ms)
+            places, parted, unknown, posted = yield from self._order(queues, lease_ms, alone)
             if not parted and not unknown:
                 return (yield from lease(worker, queues, limit, lease_ms, slots, of_lane, alone))
             of_places = {place: of_lane.get(split_place(place)[0], 1) for place in places} if of_lane else None
@@ -91,14 +91,14 @@ class PartitionedEngine(PartitionedProducer):
                     raise
                 leased = Leased(refused=(Refused(places[0], str(error)),))
             for queue, turns in parted.items():
-                turns.reserved = None
+                turns.suspect_in = None
                 if len(leased.leases) >= limit and (partition := turns.to_post()) is not None:
                     yield from self._post(place_of(queue, partition))
             answers.append(self._whole(leased, parted, unknown))
             if leased.leases or not posted:
                 return together(answers)
 
-    def _order(self, queues: Sequence[str], lease_ms: int | None) -> Steps[_Order]:
+    def _order(self, queues: Sequence[str], lease_ms: int | None, alone: Alone) -> Steps[_Order]:
         """The places to claim from, in their order."""
         places: list[str] = []
         parted: dict[str, Turns] = {}
@@ -118,6 +118,9 @@ class PartitionedEngine(PartitionedProducer):
             turns = parted[queue] = self._turns_of(queue, partitions)
             if lease_ms is None:
                 self._claims.add(queue)
+            if turns.suspect_in is not None and alone is not Alone.NO:
+                places.append(place_of(queue, turns.suspect_in))
+                continue
             posted = (yield from self._take_post(queue, turns)) if turns.takes_post() else None
             is_posted = is_posted or posted is not None
             if posted is None and turns.looks_around():
@@ -134,14 +137,14 @@ class PartitionedEngine(PartitionedProducer):
                 refused.append(one)
             elif parted[queue].refuse(partition):
                 refused.append(Refused(queue, one.reason, partition))
-        reserved = leased.reserved
-        if reserved is not None:
-            reserved, partition = split_place(reserved)
-            if reserved in parted:
-                parted[reserved].reserved = partition
+        suspect_queue = leased.suspect_queue
+        if suspect_queue is not None:
+            suspect_queue, partition = split_place(suspect_queue)
+            if suspect_queue in parted:
+                parted[suspect_queue].suspect_in = partition
         dropped = tuple(Dropped(split_place(one.queue)[0], one.id, one.reason) for one in leased.dropped)
         next_ms = sooner(leased.next_ms, _soonest(parted))
-        return Leased(leased.leases, dropped, tuple(refused), next_ms, reserved)
+        return Leased(leased.leases, dropped, tuple(refused), next_ms, suspect_queue)
 
     def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
         if self._turns:

@@ -38,8 +38,8 @@ class Turns:
     clock: Callable[[], float] = time.monotonic
     waiting: dict[int, int] = field(default_factory=dict)
     due: dict[int, float] = field(default_factory=dict)
-    reserved: int | None = None
-    """The partition with a job that must run alone and waits for this worker."""
+    suspect_in: int | None = None
+    """A partition with a job that has to run alone and could not in the last claim."""
     _noted: set[int] = field(default_factory=set)
     """The partitions in which a job may have become ready since the last claim began."""
     _posted: dict[int, float] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Turns:
     def takes_post(self) -> bool:
         """Whether to take the next partition from the post before this claim."""
         now = self.clock()
-        if self.reserved is not None or (self.waiting and now - self._looked_at < LOOK_MS / limits.SECOND):
+        if self.waiting and now - self._looked_at < LOOK_MS / limits.SECOND:
             return False
         self._looked_at = now
         return True
@@ -80,8 +80,6 @@ class Turns:
 
     def order(self, posted: int | None) -> list[int]:
         """The partitions to claim from: until the worker has what it wants, or none is left."""
-        if self.reserved is not None:
-            return [self.reserved]
         now = self.clock()
         for partition, at in list(self.due.items()):
             if at <= now:

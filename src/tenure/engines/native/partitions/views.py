@@ -31,7 +31,6 @@ def together(name: str, by_partition: dict[int, QueueView], partitions: int) -> 
         blocked_lanes=sum(view.blocked_lanes for view in views),
         suspects=sum(view.suspects for view in views),
         limited=sum(view.limited for view in views),
-        reserved=next((view.reserved for view in views if view.reserved), None),
         newer_layout=max(newer, default=None),
         oldest_ms=min((view.oldest_ms for view in views if view.oldest_ms is not None), default=None),
         partitions=partitions,

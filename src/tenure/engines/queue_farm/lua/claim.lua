@@ -2,15 +2,15 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one task.
--- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no.
+-- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '': not now.
 -- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run, or {key, lane, 'spoiled'}...}, how}. `how` above 0: the
--- job runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
+-- job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0.
 -- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane is active.
---@include begin remember claimed find silence hold company
+--@include begin remember claimed find silence hold holding apart
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind, of_lane = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[9])
-local alone, by_hand = ARGV[8], kind == 'h'
+local by_hand = kind == 'h'
 allow_when_full()
 local answer = recall(session, number)
 if answer then
@@ -64,26 +64,7 @@ local function fit(lane, id, job, rest_of)
   return false
 end
 
-local how, company = 0, nil
-
--- Whether a job stays for now that was running when `doubtful` workers died: others are held beside which it may not run. Of one that
--- runs alone, answers the kind of its claim as well.
-local function must_wait(doubtful)
-  if by_hand or doubtful < config.isolate then return false end
-  company = company or company_of(config, time, held_claims(worker))
-  if doubtful < config.alone then
-    local worst = math.max(company.worst, doubtful)
-    if company.count >= most_together(tonumber(kind), worst) then return true end
-    company.young, company.count, company.worst = true, company.count + 1, worst
-    return false
-  end
-  if (alone == 'now' or alone == 'beside') and #rows == 0 and not company.young then
-    how = window_of(config, doubtful)
-    return false, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
-  end
-  if alone ~= 'no' and reserve(time, worker) then how = -1 end
-  return true
-end
+local state = apart.new(config, kind, ARGV[8], function() return held_claims(worker) end)
 
 -- What may go together: jobs of one task, or raw payloads.
 local function task_of(data)
@@ -103,7 +84,7 @@ local function take(lane)
       local is_suspect, waits = not by_hand and job.doubtful >= config.isolate, false
       if is_suspect then
         if #batch > 0 then break end
-        waits, own_kind = must_wait(job.doubtful)
+        waits, own_kind = apart.list_of(state, time, job.doubtful, #rows == 0)
         if waits then return true end
         room = 1 -- a suspect is in no batch
       end
@@ -129,13 +110,12 @@ local function take(lane)
     claimed[#claimed + 1], claimed[#claimed + 2] = rows[n][1], digits(token)
     rows[n] = row_of('active', rows[n][1], rows[n][2], lane, 1, who)
   end
-  if own_kind then note_alone(time, how, worker, digits(token), batch[1]) end
   return false
 end
 
 local full, skipped = false, 0
 for _ = 1, math.min(limit, @MAX_BATCH@) + @MAX_LOOK@ do
-  local lane = how == 0 and #rows < limit and not full and call('ZRANGE', key('ready'), skipped, skipped)[1]
+  local lane = state.how <= 0 and #rows < limit and not full and call('ZRANGE', key('ready'), skipped, skipped)[1]
   if not lane then break end
   local waiting, active = lengths_of(lane)
   if not waiting or waiting == 0 or active > 0 then
@@ -159,7 +139,7 @@ if left == 0 then
 elseif left > skipped or #rows > 0 then
   wake_one()
 end
-if left > skipped and #rows < limit and how == 0 then next_ms = 0 end
+if left > skipped and #rows < limit and state.how <= 0 then next_ms = 0 end
 for _, entry in ipairs(spoiled) do dropped[#dropped + 1] = entry end
 remember(session, number, cmsgpack.pack(claimed))
-return { next_ms, rows, dropped, how }
+return { next_ms, rows, dropped, state.how }

@@ -3,7 +3,7 @@
 -- ARGV state lane offset limit place number mark entry
 -- Returns: {how many there are, {place, number, mark, entry} of the next page or nothing, row...}
 -- Invariant: changes nothing. Of a lane that waits for its turn, only the next job is among the ready ones.
---@include begin company view pages
+--@include begin back view pages
 local state, lane = ARGV[1], ARGV[2]
 open_page(3)
 local rows, total = {}, 0

@@ -3,7 +3,7 @@
 -- ARGV id
 -- Returns: its row, or nothing
 -- Invariant: changes nothing.
---@include begin company view
+--@include begin back view
 local id = ARGV[1]
 local kept = kept_of(id)
 if kept then return tonumber(kept.expires) > clock() and kept_row(id, kept) or false end

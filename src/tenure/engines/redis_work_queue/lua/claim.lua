@@ -2,9 +2,10 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, a lease of the drop-in client.
--- `alone`: whether the worker could run a job alone: now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
+-- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '': not now.
+-- `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the job
--- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0.
 -- At most one id comes from `taken`: the one that a wait before this call took out of the queue, or one that such a claim left there.
 -- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id that another client holds stays in `processing`. A raw payload that the worker has no
@@ -13,7 +14,6 @@
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local alone = ARGV[8]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
@@ -65,13 +65,12 @@ if not by_hand then
 end
 
 local jobs, ids, leased, held, due, answer = {}, {}, {}, {}, {}, {}
-local dropped, deferred, lonely, kept, passed, taken, looked, how = {}, {}, {}, {}, {}, {}, 0, 0
+local dropped, kept, passed, taken, looked = {}, {}, {}, {}, 0
 local token = math.max(tonumber(call('HGET', key('meta'), 'token') or 0), micros)
 local tried = call('EXISTS', key('attempts')) == 1
 local passing = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1
 -- Bytes that were read: of all items, and of those that were read only to be left to other workers.
 local IN_VAIN_MAX = 1048576
-local DEFERRED_MOST = 100
 local read, in_vain = 0, 0
 
 local claimed, deadline = digits(time), by_hand and time + lease_ms or 0
@@ -123,26 +122,7 @@ end
 
 local function is_spent() return read >= @MAX_CALL_BYTES@ or in_vain >= IN_VAIN_MAX end
 
-local company = nil
--- Where a job goes that was running when `doubtful` workers died. Answers the list of those that stay: `deferred` when enough of
--- them are held together, `lonely` for one that runs alone and cannot here, or not yet. Else nil, for one that runs alone with
--- the kind of its claim. When this worker gets ready for a lonely one, it claims nothing else in this call.
-local function list_of_suspect(doubtful)
-  if doubtful < config.isolate then return nil end
-  company = company or company_of(config, time, held_claims(held_key))
-  if doubtful < config.alone then
-    local worst = math.max(company.worst, doubtful)
-    if company.count >= most_together(tonumber(kind), worst) then return deferred end
-    company.count, company.worst = company.count + 1, worst
-    return nil
-  end
-  if (alone == 'now' or alone == 'beside') and #jobs == 0 and not company.young then
-    how = window_of(config, doubtful)
-    return nil, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
-  end
-  if alone ~= 'no' and reserve(time, worker) then how = -1 end
-  return lonely
-end
+local state = apart.new(config, kind, ARGV[8], function() return held_claims(held_key) end)
 
 -- Take an item of the queue, or answer the list that it belongs to.
 local function consider(id, lease, text, tries, noted, data)
@@ -165,10 +145,8 @@ local function consider(id, lease, text, tries, noted, data)
     failures, crashes, doubtful, is_over = lapsed(id, claim, data, tries)
     if is_over then return nil end
   end
-  local list, alone_kind
-  if not by_hand then list, alone_kind = list_of_suspect(doubtful) end
+  local list, alone_kind = apart.list_of(state, time, doubtful, #jobs == 0)
   if not list then take(id, data, hash, failures, crashes, alone_kind) end
-  if alone_kind then note_alone(time, how, worker, jobs[#jobs][3], id) end
   return list
 end
 
@@ -178,7 +156,7 @@ local function data_of(popped)
   return call('MGET', unpack(keys_of('item:', popped)))
 end
 
-while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
+while #jobs < limit and state.how <= 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
   local popped = looked == 0 and call('RPOP', key('taken'), 1)
     or call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
   if #popped == 0 then break end
@@ -187,7 +165,7 @@ while #jobs < limit and how == 0 and looked < limit + @MAX_LOOK@ and #kept < 20 
   local tries = tried and call('HMGET', key('attempts'), unpack(popped)) or {}
   local noted = passing and call('HMGET', key('passing'), unpack(popped)) or {}
   for n, id in ipairs(popped) do
-    if is_spent() or how ~= 0 then
+    if is_spent() or state.how > 0 then
       -- This call does not look at the others: they go back.
       for m = #popped, n, -1 do call('RPUSH', key('queue'), popped[m]) end
       break
@@ -206,15 +184,7 @@ if #passed > 0 then
   call('SET', key('passing:' .. worker), digits(since + #passed), 'KEEPTTL')
   further = since + #passed < call('LLEN', key('queue'))
 end
--- Suspects stay first, in their order: a worker that gets ready for one must find it. But many must not hide the other jobs.
-if #deferred > DEFERRED_MOST then
-  call('LPUSH', key('queue'), unpack(deferred))
-else
-  for n = #deferred, 1, -1 do call('RPUSH', key('queue'), deferred[n]) end
-end
-for n = #lonely, 1, -1 do
-  call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', key('queue'), lonely[n])
-end
+apart.put_back(state, key('queue'))
 if #jobs > 0 then
   call('LPUSH', key('processing'), unpack(ids))
   call('HSET', key('leased'), unpack(leased))
@@ -236,7 +206,7 @@ if by_hand and #jobs == 0 then
 else
   remember(session, number, cmsgpack.pack(answer), kind == 'n' and @DROPIN_ANSWER_MS@)
 end
-if #jobs == 0 and looked > 0 and #deferred + #lonely == 0 and further and call('EXISTS', key('queue')) == 1 then
+if #jobs == 0 and looked > 0 and not apart.stay(state) and further and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
-return without_traces(config, { next_ms, jobs, dropped, how })
+return without_traces(config, { next_ms, jobs, dropped, state.how })

@@ -1,10 +1,9 @@
 -- counts: a queue in numbers.
 -- KEYS[1] prefix
 -- ARGV
--- Returns: {scheduled, ready, active, unroutable, 0 completed, failed, broken, cancelled, {counter, value...}, '' or the worker
--- that takes nothing else for now, see lib/company}
+-- Returns: {scheduled, ready, active, unroutable, 0 completed, failed, broken, cancelled, {counter, value...}}
 -- Invariant: changes nothing.
---@include begin company
+--@include begin
 local unroutable = 0
 for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
   unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
@@ -22,5 +21,4 @@ return {
   call('ZCARD', key('broken')),
   call('ZCARD', key('cancelled')),
   call('HGETALL', key('meta')),
-  kept_busy(clock()),
 }

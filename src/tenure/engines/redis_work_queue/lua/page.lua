@@ -5,7 +5,7 @@
 -- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of it, end, ''
 -- or the worker that claims nothing else for now, see lib/company}...}
 -- Invariant: changes nothing. Looks through a limited part of `processing` for held items.
---@include begin company leases claims view pages
+--@include begin leases claims view pages
 local state = ARGV[1]
 open_page(2)
 local rows = {}

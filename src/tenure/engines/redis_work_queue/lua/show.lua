@@ -4,5 +4,5 @@
 -- Returns: {state, data, attempts, due ms, value of the lease, our record of it, end, '' or the worker that
 -- takes nothing else for now, see lib/company}, or nothing
 -- Invariant: changes nothing.
---@include begin company leases claims view
+--@include begin leases claims view
 return view_of(ARGV[1])

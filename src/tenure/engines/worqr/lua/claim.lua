@@ -1,15 +1,15 @@
 -- claim: take up to `limit` tasks from the right end of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
--- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: whether the worker could run a job alone:
--- now, beside (suspects that have run for long), soon, or no. `of_lane` is not used.
+-- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: the kind of the claim of a job that
+-- has to run alone: x, y (beside suspects that have run for long), or '': not now. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {pid, task, token, failures, crashes}..., {}, how}. `how` above 0: the job
--- runs alone, and the worker claims nothing beside it for `how` ms; -1: a job waits until this worker can run it alone; else 0.
+-- runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0.
 -- Invariant: a claimed task is in `processes:<pid>` and in no queue, its process is in `workingProcesses`, and its worker is one
 -- of `workers` with a timer. A worker whose timer expired claims nothing until its heartbeat has found what it lost.
 --@include duework remember claimed suspects passing
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
-local config, lease_ms, kind, alone = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local config, lease_ms, kind = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 allow_when_full()
@@ -41,7 +41,7 @@ local rows, answer, bytes, looked, first = {}, {}, 0, 0, nil
 local tried = call('EXISTS', key('attempts')) == 1
 local passing, pause_ms = not by_hand and call('EXISTS', key('passing:' .. worker)) == 1, nil
 
---@include apart
+local state = apart.new(config, kind, ARGV[8], function() return held_claims(worker) end)
 -- The next task; nil when there is none, or none that this worker can run.
 local function next_task()
   local data = call('LINDEX', waiting, -1)
@@ -73,17 +73,16 @@ local function take(data, name, counts, own_kind)
   call('ZADD', held_key, token, pid)
   rows[#rows + 1] = { pid, data, text, job.f, job.c }
   answer[#answer + 1], answer[#answer + 2] = pid, text
-  if own_kind then note_alone(time, how, worker, text, pid) end
 end
 
 local NONE = { f = 0, c = 0, u = 0 }
-while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ do
+while #rows < limit and state.how <= 0 and looked < limit + @MAX_LOOK@ do
   local data = next_task()
   if not data or #rows > 0 and bytes + #data > @CLAIM_BYTES@ then break end
   looked, bytes = looked + 1, bytes + #data
   local name = redis.sha1hex(data)
   local counts = tried and take_counts(name) or NONE
-  local list, own_kind = list_of_suspect(counts.u)
+  local list, own_kind = apart.list_of(state, time, counts.u, #rows == 0)
   if list then
     list[#list + 1] = call('RPOP', waiting)
     keep_counts(time, { h = name, f = counts.f, c = counts.c, u = counts.u, e = counts.e })
@@ -93,15 +92,15 @@ while #rows < limit and how == 0 and looked < limit + @MAX_LOOK@ do
   end
 end
 
-return_suspects()
+apart.put_back(state, waiting)
 if #rows > 0 then
   call('ZADD', key('holders'), time + lease_ms, worker)
   call('ZREM', key('suspects'), worker)
 end
 if pause_ms then
   next_ms = next_ms < 0 and pause_ms or math.min(next_ms, pause_ms)
-elseif limit > 0 and #rows < limit and #deferred + #lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
+elseif limit > 0 and #rows < limit and not apart.stay(state) and looked > 0 and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
 remember(session, number, cmsgpack.pack(answer))
-return { next_ms, rows, {}, how }
+return { next_ms, rows, {}, state.how }

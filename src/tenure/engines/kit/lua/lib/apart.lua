@@ -1,37 +1,49 @@
--- lib apart: jobs of a list that a claim leaves there, since others are held beside which they may not run. Stands in the middle of
--- a claim, where `config`, `time`, `worker`, `kind`, `alone`, `by_hand`, `rows` and the list `waiting` are bound.
-local deferred, lonely, how, company = {}, {}, 0, nil
+-- lib apart: suspects in a claim: jobs that were running when two workers died. Some stay where they are for now, because others are
+-- held beside which they may not run.
+--@include company
+local apart = {}
 local DEFERRED_MOST = 100
 
--- Where a job goes that was running when `doubtful` workers died. Answers the list of those that stay: `deferred` when enough of
--- them are held together, `lonely` for one that runs alone and cannot here, or not yet. Else nil, for one that runs alone with
--- the kind of its claim. When this worker gets ready for a lonely one, it claims nothing else in this call.
-local function list_of_suspect(doubtful)
-  if by_hand or doubtful < config.isolate then return nil end
-  company = company or company_of(config, time, held_claims(config, time, worker))
+-- The state of one claim. `how`: for how many ms the worker claims nothing beside the job of this claim; -1: it is to prepare for
+-- one that has to run alone; else 0. `deferred`: jobs that stay because enough suspects are held; `lonely`: because they have to run alone.
+-- `kind` and `alone`: see claim. `held()` answers what the worker holds, see lib company.
+function apart.new(config, kind, alone, held)
+  return { config = config, slots = tonumber(kind), alone = alone, held = held, deferred = {}, lonely = {}, how = 0 }
+end
+
+-- The list of the state in which a job stays that was running when `doubtful` workers died. Nil if it runs; with the kind of its
+-- claim if it runs alone. `is_first`: this claim has no job yet.
+function apart.list_of(state, time, doubtful, is_first)
+  local config = state.config
+  if not state.slots or doubtful < config.isolate then return nil end
   if doubtful < config.alone then
+    local company = state.company or company_of(config, time, state.held())
     local worst = math.max(company.worst, doubtful)
-    if company.count >= most_together(tonumber(kind), worst) then return deferred end
+    state.company = company
+    if company.count >= most_together(state.slots, worst) then return state.deferred end
     company.count, company.worst = company.count + 1, worst
     return nil
   end
-  if (alone == 'now' or alone == 'beside') and #rows == 0 and not company.young then
-    how = window_of(config, doubtful)
-    return nil, (alone == 'now' and not company.doubtful and 'x' or 'y') .. digits(how)
+  if state.alone == '' or not is_first then
+    state.how, state.has_asked = state.has_asked and state.how or ask_to_prepare(config, time), true
+    return state.lonely
   end
-  if alone ~= 'no' and reserve(time, worker) then how = -1 end
-  return lonely
+  state.how = window_of(config, doubtful)
+  return nil, state.alone .. digits(state.how)
 end
 
--- Return them to the right end of the list, where jobs are taken.
--- They stay first, in their order: a worker that gets ready for one must find it. But many must not hide the other jobs.
-local function return_suspects()
+function apart.stay(state) return #state.deferred + #state.lonely > 0 end
+
+-- Return those that stay to the right end of the list, where jobs are taken. They stay first, in their order: a worker that
+-- prepares for one must find it. But many must not hide the other jobs.
+function apart.put_back(state, list)
+  local deferred, lonely = state.deferred, state.lonely
   if #deferred > DEFERRED_MOST then
-    call('LPUSH', waiting, unpack(deferred))
+    call('LPUSH', list, unpack(deferred))
   else
-    for n = #deferred, 1, -1 do call('RPUSH', waiting, deferred[n]) end
+    for n = #deferred, 1, -1 do call('RPUSH', list, deferred[n]) end
   end
   for n = #lonely, 1, -1 do
-    call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', waiting, lonely[n])
+    call(n > 1 and #lonely > DEFERRED_MOST and 'LPUSH' or 'RPUSH', list, lonely[n])
   end
 end

@@ -30,14 +30,14 @@ local blame = setmetatable({ function(my)
     return failures, crashes + (how and 1 or 0), doubtful + (how and not is_own(how) and 1 or 0)
   end
 
-  -- What a worker holds, as claims {claimed, kind, doubtful, cleared}.
-  function my.held(config, time, worker)
+  -- What a worker holds, as claims {claimed, kind, doubtful}.
+  function my.held(worker)
     local held, ids, claims = call('HGETALL', key('held:' .. worker)), {}, {}
     for i = 1, #held, 2 do ids[#ids + 1] = held[i] end
     for n, tries in ipairs(#ids > 0 and call('HMGET', key('tries'), unpack(ids)) or {}) do
-      local claimed, kind, shape = string.match(held[2 * n], '^%d+ (%d+) ?(%w*) ?(.*)$')
+      local claimed, kind = string.match(held[2 * n], '^%d+ (%d+) ?(%w*)')
       local _, _, doubtful = counted(tries)
-      claims[n] = { claimed, kind or '', doubtful, my.is_cleared(config, time, claimed, shape or '') }
+      claims[n] = { claimed, kind or '', doubtful }
     end
     return claims
   end

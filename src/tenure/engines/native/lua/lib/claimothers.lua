@@ -38,14 +38,14 @@ local function take_suspects()
   if not (has_others or isolates) or #jobs >= limit or call('EXISTS', key('isolated')) == 0 then return end
 --@part config suspects
   local config = config_of(ARGV[3])
-  local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and alone ~= 'no' and 'soon' or alone }
-  local chosen, alone_kind
-  chosen, how, alone_kind = suspects.choose(config, time, who, limit - #jobs)
+  local who = { worker = worker, micros = micros, slots = tonumber(kind) or @MAX_HELD@, alone = #jobs > 0 and '' or alone }
+  local chosen, window, alone_kind
+  chosen, window, alone_kind = suspects.choose(config, time, who, limit - #jobs)
   for _, one in ipairs(chosen) do
     take(one[1], one[2], one[3], one[4], alone_kind)
-    if alone_kind then suspects.note_alone(time, how, worker, jobs[#jobs][3], one[1]) end
   end
-  if how ~= 0 then limit = #jobs end
+  if window ~= 0 then how = window end
+  if window > 0 then limit = #jobs end
   took_suspects = took_suspects or #chosen > 0
 end
 

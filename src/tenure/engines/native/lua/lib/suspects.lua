@@ -5,7 +5,6 @@
 --@include blame
 suspects = suspects or setmetatable({ function(my)
 --@include company
-  my.note_alone = note_alone
   -- Take a suspect out of the list. Answers its record; nil for one that is gone, or whose lane has been parked since: that
   -- one goes back into its lane.
   local function take(id)
@@ -33,22 +32,17 @@ suspects = suspects or setmetatable({ function(my)
   end
 
   -- Choose up to `room` suspects and take them out of the list, as {id, record, failures, crashes}. For one that runs alone,
-  -- answers also for how many ms nothing is claimed beside it, and the kind of its claim; -1: nothing else is claimed here until
-  -- one can run alone; else 0. `who.alone`: see claim. One that cannot run yet is reserved for this worker, unless another is.
+  -- answers also for how many ms nothing is claimed beside it, and the kind of its claim; -1: the worker is to prepare for one;
+  -- else 0. `who.alone`: see claim.
   local company = nil
   function my.choose(config, time, who, room)
-    company = company or company_of(config, time, blame.held(config, time, who.worker))
+    company = company or company_of(config, time, blame.held(who.worker))
     local chosen, together, alone = {}, waiting(config, time, who.micros)
-    local is_ready = (who.alone == 'now' or who.alone == 'beside') and not company.young
-    if #alone > 0 and not is_ready and who.alone ~= 'no' and reserve(time, who.worker) then
-      return {}, -1
-    end
-    for _, one in ipairs(is_ready and alone or {}) do
+    for _, one in ipairs(who.alone ~= '' and alone or {}) do
       local record = take(one[1])
       if record then
         local window = window_of(config, one[4])
-        local kind = who.alone == 'now' and not company.doubtful and 'x' or 'y'
-        return { { one[1], record, one[2], one[3] } }, window, kind .. digits(window)
+        return { { one[1], record, one[2], one[3] } }, window, who.alone .. digits(window)
       end
     end
     for _, one in ipairs(together) do
@@ -57,9 +51,9 @@ suspects = suspects or setmetatable({ function(my)
       local record = take(one[1])
       if record then
         chosen[#chosen + 1] = { one[1], record, one[2], one[3] }
-        company.young, company.count, company.worst = true, company.count + 1, worst
+        company.count, company.worst = company.count + 1, worst
       end
     end
-    return chosen, 0
+    return chosen, who.alone == '' and #alone > 0 and ask_to_prepare(config, time) or 0
   end
 end }, lazy)

@@ -46,7 +46,7 @@ local function row_of(state, id, job, lane, delivered, more)
     state, id, job.data, tostring(failures), tostring(job.crashes), job.queuedAt or '', job.timeout or '', job.maxAttempts or '',
     job['tenure:own'] or '', lane or job['tenure:lane'] or '', job['tenure:error'] or '',
     more.worker or '', more.token or '', more.started or '', more.ended or '', more.expires or '', more.group or '',
-    tostring(job.doubtful or 0), more.busy or '',
+    tostring(job.doubtful or 0),
   }
 end
 

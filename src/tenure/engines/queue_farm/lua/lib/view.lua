@@ -12,5 +12,5 @@ local function view_of(id, lane)
   if runs_elsewhere(job) and not (lane and lengths_of(lane) and call('LPOS', queue_key(lane), id)) then
     return row_of('active', id, job, lane, 1, { worker = job.workerId, started = job.attemptAt })
   end
-  return row_of('ready', id, job, lane, 0, { busy = kept_busy(clock()) })
+  return row_of('ready', id, job, lane, 0)
 end

@@ -1,5 +1,5 @@
 -- lib suspects: what a worker holds beside which a suspect would run: a job that was running when two workers died.
---@include company
+--@include apart
 
 -- What a worker holds, as claims {claimed, kind, doubtful}.
 local function held_claims(held_key)

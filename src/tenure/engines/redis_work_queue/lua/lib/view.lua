@@ -6,7 +6,7 @@ local function text_of(value) return value or '' end
 local function view_of(id, state)
   local ended = not state and call('HGET', key('ended'), id)
   if ended then
-    return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended, '' }
+    return { string.match(ended, '^(%S*)'), text_of(call('HGET', key('kept'), id)), '', '', '', '', ended }
   end
   local data, lease = call('MGET', key('item:' .. id))[1], lease_of(id)
   if not data then return nil end
@@ -19,6 +19,5 @@ local function view_of(id, state)
     text_of(lease),
     text_of(call('HGET', key('leased'), id)),
     '',
-    state == 'ready' and kept_busy(clock()) or '',
   }
 end

@@ -1,12 +1,12 @@
 -- lib suspects: what a worker holds beside which a suspect would run: a job that was running when two workers died.
---@include back holding company
+--@include back apart
 
--- What a worker holds, as claims {claimed, kind, doubtful, cleared}.
-local function held_claims(config, time, worker)
+-- What a worker holds, as claims {claimed, kind, doubtful}.
+local function held_claims(worker)
   local held = {}
   for n, pid in ipairs(call('ZRANGE', key('held:' .. worker), 0, -1)) do
     local job = job_of(pid)
-    held[n] = job and { job.t, job.k, job.u, is_cleared(config, time, job) } or { time, '', 0, false }
+    held[n] = job and { job.t, job.k, job.u } or { 0, '', 0 }
   end
   return held
 end
