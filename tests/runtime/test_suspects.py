@@ -133,7 +133,7 @@ async def test_a_worker_that_is_to_be_quiet_gets_ready_no_longer():
         await rig.engine.until(lambda: rig.engine.announced[-1].quiet)
         claims = rig.engine.calls.count("lease")
         gate.open.set()
-        await rig.settled(1)
+        await rig.ends("before")
         await beats(rig)
         assert rig.engine.calls.count("lease") == claims
 

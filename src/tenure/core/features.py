@@ -22,7 +22,7 @@ class Feature(StrEnum):
     SNOOZE = "snooze"
     """A job waits for a time without counting its attempt."""
     COUNTS = "counts"
-    """Failures and crashes are counted, apart."""
+    """Failures and crashes are counted separately."""
     RECORDS = "records"
     """Failed and broken jobs are kept."""
     UNROUTABLE = "unroutable"

@@ -22,7 +22,7 @@ local function next_of(list, wanted)
   return cut_to_bytes and cut_to_bytes(found) or found
 end
 
--- Take a job, unless it is an entry without one, or a suspect, which waits apart.
+-- Take a job, unless it is an entry without one, or a suspect, which goes to `isolated`.
 local function take_entry_of(list, id, record, tries)
   local failures, crashes, doubtful = counted(tries)
   read = read + (tries and #tries or 0)
