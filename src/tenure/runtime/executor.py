@@ -39,7 +39,7 @@ class Executor:
         self._settler = settler
         self._services = services
         env, intake = context.env, context.intake
-        caller = Caller(env.random, clock, kept, context.payloads, stopping=lambda: intake.is_stopped)
+        caller = Caller(env.random, clock, kept, context.payloads, stopping=lambda: intake.stops_in_order)
         self._tasks = LoopRunner(caller, self._finished, env.limits.cancel_ms / limits.SECOND, env.lease_clock)
         self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
         self.job_of = self._tasks.job_of

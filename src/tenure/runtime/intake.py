@@ -37,12 +37,15 @@ class Intake:
         self._paused: frozenset[str] = frozenset()
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
+        self.stops_in_order = False
+        """The worker stops, and no part of it has failed."""
         self._disturbed = self._loop.create_future()
 
-    def stop(self) -> None:
-        """Claim and start nothing from now on."""
+    def stop(self, failed: bool = False) -> None:
+        """Claim and start nothing from now on. `failed`: because a part of the worker cannot run."""
         if not self._stopped.done():
             self._stopped.set_result(None)
+            self.stops_in_order = not failed
 
     def be_quiet(self, quiet: bool, worker: str) -> None:
         """Stop (or resume) claiming and starting jobs. Running jobs are not affected."""

@@ -49,10 +49,10 @@ class Shutdown:
         self._inflight = context.inflight
         self._limits = context.env.limits
 
-    async def begin(self, reason: str | None, level: int) -> None:
+    async def begin(self, reason: str | None, level: int, failed: bool) -> None:
         """Claim and start nothing more, release what has not started, and end persistent jobs. `reason`: why the worker
-        retires, logged at `level`."""
-        self._context.intake.stop()
+        retires, logged at `level`. `failed`: a part of the worker cannot run."""
+        self._context.intake.stop(failed)
         # First the claim that is under way: its jobs are newer, and are released together with the rest, in order.
         await self._or_hard(asyncio.wait({self._fetching}), self._limits.cancel_ms)
         self._release_pending()

@@ -243,7 +243,7 @@ class Worker:
     async def _shut_down(self, crashed: bool = False) -> ExitStatus:
         shutdown = Shutdown(self._context, self._parts, self._fetching, self._hard)
         try:
-            await shutdown.begin(self.retiring, self._retire_level)
+            await shutdown.begin(self.retiring, self._retire_level, self._fatal is not None)
             if self._fatal is None:
                 await shutdown.wait_for_jobs(self._settings.grace_ms, self.retiring is not None, self._hurry)
             status = await shutdown.finish(crashed)

@@ -27,7 +27,7 @@ Done: TypeAlias = Callable[[Sequence[Ended]], None]
 
 class Caller:
     """Its methods do not raise, even if the handler does. `kept`: whether this worker still holds a job; None: it
-    does. `stopping`: whether the worker stops, so that the end of the event loop is no crash."""
+    does. `stopping`: whether the worker stops in order, so that the end of the event loop is no crash."""
 
     def __init__(
         self,
