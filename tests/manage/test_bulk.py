@@ -129,6 +129,15 @@ def test_a_whole_queue_is_purged_at_once_and_reported_once(app, fail):
     assert (change.at_once, change.done, change.left, seen) == (True, {"removed": 3}, 0, [0, 3])
 
 
+def test_a_lane_is_cancelled_at_once(app):
+    for number in range(3):
+        app.queue("emails").enqueue(b"x", id=f"job{number}", lane="l")
+    app.queue("emails").enqueue(b"x", id="other", lane="m")
+    change = app.control.cancel_matching("emails", lane="l")
+    assert (change.at_once, change.jobs, change.found, change.done["cancelled"]) == (True, (), 3, 3)
+    assert in_state(app, "emails", "ready") == ["other"]
+
+
 def test_jobs_that_wait_in_lanes_are_found(app):
     @app.task(name="send", queue="emails")
     def send(number: int) -> None:
@@ -202,6 +211,7 @@ def test_a_protocol_that_cannot_cancel_running_jobs(redis_url):
         app.queue("q").enqueue(b"x")
         app.queue("q").lease(seconds=60)
         app.queue("q").enqueue(b"x")
-        assert app.control.cancel_matching("q").done == {"cancelled": 1, "requested": 0}
+        change = app.control.cancel_matching("q", limit=5)
+        assert (change.found, change.done) == (1, {"cancelled": 1, "requested": 0})
         with pytest.raises(UnsupportedFeature, match="the cancellation of running jobs"):
             app.control.cancel_matching("q", state="active")
