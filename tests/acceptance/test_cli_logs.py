@@ -98,7 +98,7 @@ def test_starts_and_ends_of_jobs_off_a_terminal(tenure, fine, redis_url, options
     id = fine.enqueue().id
     run = tenure("worker", "fine:app", "--burst", *options, url=redis_url, **variables).end()
     assert (f"started queue=default task=fine.fine id={id} attempt=1 waited=" in run.err) is are_wanted
-    assert (f"completed queue=default task=fine.fine id={id} seconds=0.0" in run.err) is are_wanted
+    assert (f"completed queue=default task=fine.fine id={id} seconds=" in run.err) is are_wanted
 
 
 @pytest.mark.parametrize("are_all_wanted", [True, False])
