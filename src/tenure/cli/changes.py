@@ -13,7 +13,7 @@ import click
 from tenure.app.app import Tenure
 from tenure.cli.errors import NotDone, note
 from tenure.cli.input import edited, given
-from tenure.cli.many import Action, Asked, bulk, change
+from tenure.cli.many import Asked, BulkWords, bulk, change
 from tenure.cli.output.tables import Answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import ANY_JOB, ANY_QUEUE, JOB, job_meant, known_job, queue_of, reaching, without
@@ -76,7 +76,7 @@ def retry(
     if asked.everything and (payload is not None or edit):
         raise click.UsageError("A new payload goes with JOB_ID, not with --all.")
     if job_id is None:
-        retried = Action(
+        retried = BulkWords(
             partial(app.control.retry_all, limit=limit),
             "Retry",
             {"retried": "retried"},
@@ -226,7 +226,7 @@ def purge(queue: str | None, asked: Asked, app: Tenure) -> Answer:
         raise click.UsageError("Expected QUEUE, or --all for all queues.")
     if asked.state is None:
         raise click.UsageError(f"Expected --state. Choose from: {', '.join(REMOVED)}.")
-    removed = Action(
+    removed = BulkWords(
         app.control.purge_matching,
         "Remove",
         {"removed": "removed"},
@@ -289,7 +289,7 @@ def _cancel_many(app: Tenure, asked: Asked, reason: str) -> Answer:
         left = f"Held by workers and not cancelled: {jobs_text(held)}."
         return f"{left} {app.engine.name} cannot cancel running jobs." if held else ""
 
-    cancelled = Action(
+    cancelled = BulkWords(
         partial(app.control.cancel_matching, reason=reason, everything=True),
         "Cancel",
         {"cancelled": "cancelled", "requested": "running, asked to end"},

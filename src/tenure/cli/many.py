@@ -82,7 +82,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class BulkWords:
     """What a command does to jobs: the bulk change `call` of `app.control`, and its words.
 
     `verb` and `then` are the words of the question, as in "Remove 2 jobs of queue 'emails' for good?". `counted`: the
@@ -132,7 +132,7 @@ def bulk(*states: State) -> Callable[[F], F]:
     return decorate
 
 
-def change(app: Tenure, asked: Asked, action: Action) -> Answer:
+def change(app: Tenure, asked: Asked, action: BulkWords) -> Answer:
     """Change the jobs that are meant, after a question."""
     is_asked = False
 
@@ -166,7 +166,7 @@ def _note_unread(plan: BulkChange) -> None:
         note(f"Queue {queue!r} was left out: {error}")
 
 
-def _ask(asked: Asked, action: Action, plan: BulkChange) -> None:
+def _ask(asked: Asked, action: BulkWords, plan: BulkChange) -> None:
     count = plan.meant
     part = "" if count == plan.found else f"{count:,} of the "
     meant = f"{part}{asked.named(plan.found)}{_by_state(asked, plan)}{action.then}"
@@ -175,13 +175,13 @@ def _ask(asked: Asked, action: Action, plan: BulkChange) -> None:
     sure(question, yes=asked.yes, why=why, undone=f"Nothing was {action.done}.")
 
 
-def _listed(asked: Asked, action: Action, plan: BulkChange) -> list[Table] | None:
+def _listed(asked: Asked, action: BulkWords, plan: BulkChange) -> list[Table] | None:
     title = f"{asked.named(plan.meant)} would be {action.done}"
     table = job_table(plan.jobs, time.time() * limits.SECOND, title, "", queues=asked.queue is None)
     return [table.without("state") if asked.state else table] if plan.jobs else None
 
 
-def _counted(asked: Asked, action: Action, change: BulkChange) -> str | None:
+def _counted(asked: Asked, action: BulkWords, change: BulkChange) -> str | None:
     sums = change.done
     if not any(sums.values()) and not action.may_be_none:
         return None
@@ -193,7 +193,7 @@ def _counted(asked: Asked, action: Action, change: BulkChange) -> str | None:
     return text
 
 
-def _notes(asked: Asked, action: Action, done: BulkChange) -> list[str]:
+def _notes(asked: Asked, action: BulkWords, done: BulkChange) -> list[str]:
     notes = [action.remark(sum(one.active for one in done.queues))]
     if done.is_cut:
         notes.append(
@@ -205,7 +205,7 @@ def _notes(asked: Asked, action: Action, done: BulkChange) -> list[str]:
     return list(filter(None, notes))
 
 
-def _errors(asked: Asked, action: Action, done: BulkChange) -> list[str]:
+def _errors(asked: Asked, action: BulkWords, done: BulkChange) -> list[str]:
     """Return why it is not done, or not wholly."""
     changed = sum(done.done.values())
     if not done.found and not changed and not action.may_be_none:

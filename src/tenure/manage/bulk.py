@@ -119,7 +119,7 @@ class BulkChange:
         return not self.at_once and not all(one.is_whole for one in self.queues)
 
 
-Progress: TypeAlias = Callable[[BulkChange], None]
+OnProgress: TypeAlias = Callable[[BulkChange], None]
 
 
 def run_change(
@@ -127,7 +127,7 @@ def run_change(
     request: Request,
     what: Change,
     now_ms: float,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Steps[BulkChange]:
     """Find the jobs of a request and change them. `progress` is called before the first change and after each.

@@ -17,7 +17,7 @@ from tenure.core.job import JobView, State
 from tenure.core.shape import CancelAnswer
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
-from tenure.manage.bulk import CHANGED_MAX, RATE_MAX, BulkChange, Change, Progress, Request, run_change
+from tenure.manage.bulk import CHANGED_MAX, RATE_MAX, BulkChange, Change, OnProgress, Request, run_change
 from tenure.manage.search import Selection
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class BulkOptions(Filters, total=False):
     limit: int | None
     dry_run: bool
     rate: int | None
-    progress: Progress | None
+    progress: OnProgress | None
 
 
 class BulkControl(Control):

@@ -22,14 +22,14 @@ Document: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class JobParts:
     """What of a job is shown only when asked for. `content`: payload and result."""
 
     content: bool = False
     headers: bool = False
 
 
-NO_PARTS: Final = Parts()
+NO_PARTS: Final = JobParts()
 
 
 def encoded(document: object, *, lines: bool = True) -> str:
@@ -37,7 +37,7 @@ def encoded(document: object, *, lines: bool = True) -> str:
     return json.dumps(document, indent=2 if lines else None, default=asdict)
 
 
-def job_document(view: JobView, parts: Parts = NO_PARTS) -> Document:
+def job_document(view: JobView, parts: JobParts = NO_PARTS) -> Document:
     """Return a job with the names of the fields of its view, and the payload and the result as text."""
     progress, shape = view.progress, view.shape
     return {
