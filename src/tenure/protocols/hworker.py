@@ -7,16 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
-from tenure.core.engine import FullEngine, Timing
-from tenure.core.errors import UnsupportedFeature
-from tenure.core.steps import Steps
+from tenure.core.engine import FullEngine
+from tenure.protocols.scripted import config_of, migration_of, rights_of
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.hworker import HworkerEngine
     from tenure.engines.hworker.config import HworkerConfig
-    from tenure.engines.kit.extras import Moved
     from tenure.protocols.spec import Settings
 
 HWORKER: Final = "hworker"
@@ -85,25 +83,19 @@ def _rebuild(spec: Mapping[str, Any]) -> HworkerEngine:
     from tenure.engines.hworker import HworkerEngine
     from tenure.engines.hworker.config import HworkerConfig
 
-    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
-    return HworkerEngine(spec["pool"], HworkerConfig(**config))
+    return HworkerEngine(spec["pool"], config_of(HworkerConfig, spec))
 
 
 def _rights(engine: HworkerEngine, clustered: bool) -> Rights:
-    rules = engine.rules().of(clustered)
-    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+    return rights_of(engine.rules(), clustered)
 
 
 def _migration(engine: HworkerEngine) -> Migration:
-    from tenure.engines.hworker.migrate import Exporter
-    from tenure.engines.kit.moving import Importer, move_page
+    from tenure.engines.hworker.records import read_job
+    from tenure.engines.kit.moving import Exporter
 
-    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
-        if not isinstance(target, Importer):
-            raise UnsupportedFeature(f"Jobs of {HWORKER} cannot be moved to the protocol {target.name!r}.")
-        return move_page(Exporter(engine), queue, target, to, limit)
-
-    return Migration(page, lambda queue: _rights(engine, False).missing())
+    exporter = Exporter(engine, lambda queue, row: read_job(queue, *row))
+    return migration_of(HWORKER, exporter, lambda queue: engine.rules())
 
 
 ENTRY: Final = ProtocolEntry(

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
-from tenure.core.engine import FullEngine, Timing
+from tenure.core.engine import FullEngine
+from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.redis.url import is_cluster
 
@@ -76,9 +77,7 @@ def _describe(engine: NativeEngine) -> EngineSpec:
 def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
     from tenure.engines.native.engine import NativeConfig
 
-    config = spec["config"]
-    numbers = NativeConfig(**{**config, "timing": Timing(**config["timing"])})
-    engine = _kind(spec["clustered"])(spec["namespace"], numbers)
+    engine = _kind(spec["clustered"])(spec["namespace"], config_of(NativeConfig, spec))
     for queue, partitions in spec["partitions"].items():
         engine.want_partitions(queue, partitions)
     return engine
@@ -87,8 +86,7 @@ def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
 def _rights(engine: NativeEngine, clustered: bool) -> Rights:
     from tenure.engines.native.rights import rules_of
 
-    rules = rules_of(engine.namespace).of(clustered)
-    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+    return rights_of(rules_of(engine.namespace), clustered)
 
 
 def _transfer(engine: NativeEngine) -> Transferable:

@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
-from tenure.core.engine import FullEngine, Timing
-from tenure.core.errors import UnsupportedFeature
-from tenure.core.steps import Steps
+from tenure.core.engine import FullEngine
+from tenure.protocols.scripted import config_of, migration_of, rights_of
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.extras import Moved
     from tenure.engines.queue_farm import QueueFarmEngine
     from tenure.engines.queue_farm.config import QueueFarmConfig
     from tenure.protocols.spec import Settings
@@ -78,28 +76,26 @@ def _rebuild(spec: Mapping[str, Any]) -> QueueFarmEngine:
     from tenure.engines.queue_farm import QueueFarmEngine
     from tenure.engines.queue_farm.config import QueueFarmConfig
 
-    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
-    return QueueFarmEngine(spec["namespace"], QueueFarmConfig(**config), spec["manager"])
+    return QueueFarmEngine(spec["namespace"], config_of(QueueFarmConfig, spec), spec["manager"])
 
 
 def _rights(engine: QueueFarmEngine, clustered: bool) -> Rights:
     from tenure.engines.queue_farm.rights import rules_of
 
-    rules = rules_of(engine.namespace).of(clustered)
-    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+    return rights_of(rules_of(engine.namespace), clustered)
 
 
 def _migration(engine: QueueFarmEngine) -> Migration:
-    from tenure.engines.kit.moving import Importer, move_page
-    from tenure.engines.queue_farm.migrate import Exporter
+    from tenure.engines.kit.moving import Exporter
+    from tenure.engines.queue_farm.config import EXPORT_MOST
+    from tenure.engines.queue_farm.records import read_record
     from tenure.engines.queue_farm.rights import rules_of
 
-    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
-        if not isinstance(target, Importer):
-            raise UnsupportedFeature(f"Jobs of {QUEUE_FARM} cannot be moved to the protocol {target.name!r}.")
-        return move_page(Exporter(engine), queue, target, to, limit)
-
-    return Migration(page, lambda queue: rules_of(engine.namespace).missing())
+    config = engine.config
+    exporter = Exporter(
+        engine, lambda queue, row: read_record(queue, row, config.apply_timeouts), EXPORT_MOST, (config.as_argument(),)
+    )
+    return migration_of(QUEUE_FARM, exporter, lambda queue: rules_of(engine.namespace))
 
 
 ENTRY: Final = ProtocolEntry(

@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
-from tenure.core.engine import FullEngine, Timing
-from tenure.core.errors import UnsupportedFeature, invalid
+from tenure.core.engine import FullEngine
+from tenure.core.errors import invalid
 from tenure.core.steps import Steps
+from tenure.protocols.scripted import config_of, migration_of, rights_of
 from tenure.protocols.spec import Cleaning, EngineSpec, Migration, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.extras import Cleaned, Moved
+    from tenure.engines.kit.extras import Cleaned
     from tenure.engines.redis_work_queue import RedisWorkQueueEngine
     from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
     from tenure.protocols.spec import Settings
@@ -82,15 +83,13 @@ def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:
     from tenure.engines.redis_work_queue import RedisWorkQueueEngine
     from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
 
-    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
-    return RedisWorkQueueEngine(spec["prefix"], RedisWorkQueueConfig(**config), spec["queues"])
+    return RedisWorkQueueEngine(spec["prefix"], config_of(RedisWorkQueueConfig, spec), spec["queues"])
 
 
 def _rights(engine: RedisWorkQueueEngine, clustered: bool) -> Rights:
     from tenure.engines.redis_work_queue.rights import rules_of
 
-    rules = rules_of((engine.base, *engine.named.values())).of(clustered)
-    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+    return rights_of(rules_of((engine.base, *engine.named.values())), clustered)
 
 
 def _cleaning(engine: RedisWorkQueueEngine, again_ms: int | None) -> Cleaning:
@@ -110,16 +109,12 @@ def _cleaning(engine: RedisWorkQueueEngine, again_ms: int | None) -> Cleaning:
 
 
 def _migration(engine: RedisWorkQueueEngine) -> Migration:
-    from tenure.engines.kit.moving import Importer, move_page
-    from tenure.engines.redis_work_queue.migrate import Exporter
+    from tenure.engines.kit.envelope import read_record
+    from tenure.engines.kit.moving import Exporter
     from tenure.engines.redis_work_queue.rights import rules_of
 
-    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
-        if not isinstance(target, Importer):
-            raise UnsupportedFeature(f"Jobs of {REDIS_WORK_QUEUE} cannot be moved to the protocol {target.name!r}.")
-        return move_page(Exporter(engine), queue, target, to, limit)
-
-    return Migration(page, lambda queue: rules_of([engine.prefix(queue)]).missing())
+    exporter = Exporter(engine, lambda queue, row: read_record(queue, *row))
+    return migration_of(REDIS_WORK_QUEUE, exporter, lambda queue: rules_of([engine.prefix(queue)]))
 
 
 ENTRY: Final = ProtocolEntry(

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tenure.core.engine import FullEngine, Timing
-from tenure.core.errors import UnsupportedFeature
-from tenure.core.steps import Steps
+from tenure.core.engine import FullEngine
+from tenure.protocols.scripted import config_of, migration_of, rights_of
 from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.extras import Moved
     from tenure.engines.worqr import WorqrEngine
     from tenure.engines.worqr.config import WorqrConfig
     from tenure.protocols.spec import Settings
@@ -67,27 +65,20 @@ def _rebuild(spec: Mapping[str, Any]) -> WorqrEngine:
     from tenure.engines.worqr import WorqrEngine
     from tenure.engines.worqr.config import WorqrConfig
 
-    config = {**spec["config"], "timing": Timing(**spec["config"]["timing"])}
-    return WorqrEngine(spec["prefix"], WorqrConfig(**config))
+    return WorqrEngine(spec["prefix"], config_of(WorqrConfig, spec))
 
 
 def _rights(engine: WorqrEngine, clustered: bool) -> Rights:
     from tenure.engines.worqr.rights import rules_of
 
-    rules = rules_of(engine.base).of(clustered)
-    return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
+    return rights_of(rules_of(engine.base), clustered)
 
 
 def _migration(engine: WorqrEngine) -> Migration:
-    from tenure.engines.kit.moving import Importer, move_page
-    from tenure.engines.worqr.migrate import Exporter
+    from tenure.engines.worqr.migrate import WorqrExporter
+    from tenure.engines.worqr.rights import rules_of
 
-    def page(queue: str, target: FullEngine, to: str, limit: int) -> Steps[Moved]:
-        if not isinstance(target, Importer):
-            raise UnsupportedFeature(f"Jobs of {WORQR} cannot be moved to the protocol {target.name!r}.")
-        return move_page(Exporter(engine), queue, target, to, limit)
-
-    return Migration(page, lambda queue: _rights(engine, False).missing())
+    return migration_of(WORQR, WorqrExporter(engine), lambda queue: rules_of(engine.base))
 
 
 ENTRY: Final = ProtocolEntry(

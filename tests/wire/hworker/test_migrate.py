@@ -10,9 +10,9 @@ import pytest
 from tenure.core.errors import QueueFull
 from tenure.core.job import NewJob
 from tenure.core.outcome import Completed
-from tenure.engines.hworker.migrate import EXPORT_MOST, Exporter
-from tenure.engines.kit.moving import move_page
+from tenure.engines.kit.moving import EXPORT_MOST
 from tenure.engines.native import NativeEngine
+from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.hworker.bench import Bench
 
@@ -20,7 +20,7 @@ NATIVE = NativeEngine("shop")
 
 
 def page(bench: Bench) -> int:
-    return bench.run(move_page(Exporter(bench.engine), "q", NATIVE, "printer")).count
+    return bench.run(move(bench.engine, "q", NATIVE, "printer")).count
 
 
 def migrate(bench: Bench) -> int:
@@ -75,13 +75,13 @@ def test_a_job_moves_as_it_is(bench: Bench) -> None:
 def test_jobs_that_are_refused_wait_where_they_were(bench: Bench) -> None:
     bench.run(NATIVE.enqueue([NewJob("printer", "b", b"0", own_id=True)]))
     bench.put("a", "b", "c")
-    moved = bench.run(move_page(Exporter(bench.engine), "q", NATIVE, "printer"))
+    moved = bench.run(move(bench.engine, "q", NATIVE, "printer"))
     assert (moved.count, moved.refused) == (2, ("b",))
     assert [json.loads(job)[0] for job in bench.waiting()] == ["b"]
     bench.run(NATIVE.configure("small", max_length=1))
     bench.put("d")
     with pytest.raises(QueueFull):
-        bench.run(move_page(Exporter(bench.engine), "q", NATIVE, "small"))
+        bench.run(move(bench.engine, "q", NATIVE, "small"))
     assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "d"]
 
 
@@ -98,7 +98,7 @@ def test_a_migration_that_dies_at_any_call_goes_on(bench: Bench, k: int, execute
         raise Crashed
 
     with contextlib.suppress(Crashed):
-        step(move_page(Exporter(bench.engine), "q", NATIVE, "printer"), Session("s"), send_with(bench.driver), crash)
+        step(move(bench.engine, "q", NATIVE, "printer"), Session("s"), send_with(bench.driver), crash)
     migrate(bench)
     assert len(drained(bench)) == 5
     assert bench.counts() == {}

@@ -14,11 +14,10 @@ from tenure.core.shape import Shape
 from tenure.core.steps import Command, Invoke, Reply
 from tenure.engines.kit.config import HOLD_MS
 from tenure.engines.kit.extras import Moved
-from tenure.engines.kit.moving import move_page
 from tenure.engines.native import NativeEngine
-from tenure.engines.queue_farm.migrate import Exporter
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
+from tests.support.moves import move
 from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
 from tests.support.world import World
 from tests.wire.queue_farm.player import BASE, Original
@@ -36,7 +35,7 @@ def driver(server: RedisServer) -> Iterator[SyncDriver]:
 
 
 def page(world: World) -> Moved:
-    return world.run(move_page(Exporter(world.engine), "q", NATIVE, "images"))
+    return world.run(move(world.engine, "q", NATIVE, "images"))
 
 
 def migrate(world: World) -> int:
@@ -154,7 +153,7 @@ def test_a_move_that_was_interrupted_continues(world: World, k: int, executed: b
         raise Crashed
 
     with suppress(Crashed):
-        step(move_page(Exporter(world.engine), "q", NATIVE, "images"), Session("s"), send_with(world.driver), crash)
+        step(move(world.engine, "q", NATIVE, "images"), Session("s"), send_with(world.driver), crash)
     migrate(world)
     assert drained(world) == lanes
     assert world.counts() == {}

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from tenure.engines.kit.moving import move_page
 from tenure.engines.native import NativeEngine
 from tenure.engines.redis_work_queue.config import COPIES_MAX
-from tenure.engines.redis_work_queue.migrate import Exporter
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
+from tests.support.moves import move
 from tests.wire.redis_work_queue.bench import LEASE_KEYS, Bench
 
 
@@ -57,7 +56,7 @@ def test_who_is_late_is_not_told_that_it_completed_what_we_did(bench: Bench, com
 def test_who_is_late_is_not_told_that_it_completed_what_has_moved(bench: Bench) -> None:
     held_elsewhere(bench)
     native = NativeEngine("shop")
-    assert bench.run(move_page(Exporter(bench.engine), "default", native, "images")).count == 1
+    assert bench.run(move(bench.engine, "default", native, "images")).count == 1
     assert not bench.foreign_complete_by_list("a")
 
 

@@ -12,9 +12,9 @@ from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.core.steps import Invoke
 from tenure.engines.kit.extras import Moved
-from tenure.engines.kit.moving import RESUME_MS, move_page
+from tenure.engines.kit.moving import EXPORT_MOST, RESUME_MS
 from tenure.engines.native import NativeEngine
-from tenure.engines.redis_work_queue.migrate import EXPORT_MOST, Exporter
+from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.redis_work_queue.bench import Bench
 
@@ -22,7 +22,7 @@ NATIVE = NativeEngine("shop")
 
 
 def page(bench: Bench, engine: NativeEngine = NATIVE) -> Moved:
-    return bench.run(move_page(Exporter(bench.engine), "default", engine, "images"))
+    return bench.run(move(bench.engine, "default", engine, "images"))
 
 
 def migrate(bench: Bench) -> int:
@@ -142,7 +142,7 @@ def move_while_full(bench: Bench, script: str, room: int, meanwhile: Callable[[]
             meanwhile()
         return send(call)
 
-    steps = move_page(Exporter(bench.engine), "default", NATIVE, "images")
+    steps = move(bench.engine, "default", NATIVE, "images")
     try:
         return step(steps, Session("s"), send_with(bench.driver), meddle)
     finally:
@@ -187,7 +187,7 @@ def test_an_item_that_is_added_again_on_the_way_is_another_one(bench: Bench, dat
             bench.foreign_add("a", data)
         return send(call)
 
-    steps = move_page(Exporter(bench.engine), "default", NATIVE, "images")
+    steps = move(bench.engine, "default", NATIVE, "images")
     assert step(steps, Session("s"), send_with(bench.driver), meddle) == Moved(1, 1)
     assert drained(bench) == ["a"]
     assert bench.drain() == ["a"]
@@ -210,7 +210,7 @@ def test_what_is_sent_again_moves_once(bench: Bench) -> None:
             assert send(call)[1:3] == reply[1:3]
         return reply
 
-    steps = move_page(Exporter(bench.engine), "default", NATIVE, "images")
+    steps = move(bench.engine, "default", NATIVE, "images")
     assert step(steps, Session("s"), send_with(bench.driver), twice) == Moved(2, 1)
     assert bench.drain() == ["a"]
     assert bench.run(NATIVE.queue("images")).counts[State.READY] == 0
@@ -227,7 +227,7 @@ def cut_after(bench: Bench, calls: int, send_last: bool, to: str = "images") -> 
             raise Crashed
         return reply
 
-    steps = move_page(Exporter(bench.engine), "default", NativeEngine("shop"), to)
+    steps = move(bench.engine, "default", NativeEngine("shop"), to)
     with contextlib.suppress(Crashed):
         step(steps, Session("s"), send_with(bench.driver), crash)
 
@@ -250,7 +250,7 @@ def test_an_interrupted_move_goes_where_it_began_to_go(bench: Bench) -> None:
     bench.put("a")
     cut_after(bench, 3, send_last=True)
     with pytest.raises(InvalidArgument, match=f"its NAMESPACE:QUEUE was '{NATIVE.namespace}:\\w+'. Run it again"):
-        bench.run(move_page(Exporter(bench.engine), "default", NATIVE, "elsewhere"))
+        bench.run(move(bench.engine, "default", NATIVE, "elsewhere"))
     assert migrate(bench) == 1
     assert drained(bench) == ["a"]
 

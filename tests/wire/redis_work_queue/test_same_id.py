@@ -6,9 +6,8 @@ from tenure.core.job import State
 from tenure.core.outcome import Broken, Failed, Outcome, Unroutable
 from tenure.core.shape import CancelAnswer
 from tenure.engines.kit.extras import Moved
-from tenure.engines.kit.moving import move_page
 from tenure.engines.native import NativeEngine
-from tenure.engines.redis_work_queue.migrate import Exporter
+from tests.support.moves import move
 from tests.wire.redis_work_queue.bench import BOOM, Bench
 
 NATIVE = NativeEngine("shop")
@@ -90,7 +89,7 @@ def test_a_later_failure_replaces_an_earlier_one(bench: Bench) -> None:
 def test_a_migration_moves_the_later_item_and_leaves_what_failed(bench: Bench) -> None:
     aside(bench)
     bench.put("y")
-    assert bench.run(move_page(Exporter(bench.engine), "default", NATIVE, "images")) == Moved(2, 2)
+    assert bench.run(move(bench.engine, "default", NATIVE, "images")) == Moved(2, 2)
     (view, _) = bench.run(NATIVE.page("images", State.READY)).jobs
     assert (view.id, view.payload) == ("x", b"good")
     assert bench.state("x") is State.FAILED

@@ -10,9 +10,10 @@ from tenure.core.errors import QueueFull
 from tenure.core.job import NewJob
 from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
-from tenure.engines.kit.moving import move_page
+from tenure.engines.kit.moving import EXPORT_MOST
 from tenure.engines.native import NativeEngine
-from tenure.engines.worqr.migrate import EXPORT_MOST, Exporter
+from tenure.engines.worqr.migrate import WorqrExporter
+from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.worqr.bench import STRAY_MS, UNIQUE, Bench
 
@@ -20,7 +21,7 @@ NATIVE = NativeEngine("shop")
 
 
 def page(bench: Bench) -> int:
-    return bench.run(move_page(Exporter(bench.engine), "q", NATIVE, "images")).count
+    return bench.run(move(bench.engine, "q", NATIVE, "images")).count
 
 
 def migrate(bench: Bench) -> int:
@@ -84,7 +85,7 @@ def test_it_may_be_interrupted_anywhere(bench: Bench, k: int, after: bool) -> No
             send(call)  # type: ignore[operator]
         raise Crashed
 
-    steps = move_page(Exporter(bench.engine), "q", NATIVE, "images")
+    steps = move(bench.engine, "q", NATIVE, "images")
     with contextlib.suppress(Crashed):
         step(steps, Session("s"), send_with(bench.driver), cut)
     migrate(bench)
@@ -102,7 +103,7 @@ def test_a_full_destination_leaves_the_queue_as_it_was(bench: Bench) -> None:
 
 def test_a_search_leaves_the_marker_of_a_task_that_a_cut_migration_holds(bench: Bench) -> None:
     bench.put("t", shape=UNIQUE)
-    exporter = Exporter(bench.engine)
+    exporter = WorqrExporter(bench.engine)
     assert len(bench.run(exporter.export("q", "elsewhere", 10)).jobs) == 1
     for _ in range(3):
         bench.pass_time(STRAY_MS + 50)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -43,6 +44,17 @@ REGISTER_S: Final = 30.0
 """With the first enqueue after this time an engine lists a queue again: Redis may have been emptied."""
 REGISTERED_MAX: Final = 10_000
 """Queues that an engine knows as listed. With more, it lists all again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a worker asks for in a claim: see `core.engine.Engine.lease`."""
+
+    worker: str
+    slots: int
+    lease_ms: int | None
+    of_lane: Mapping[str, int]
+    alone: Alone
 
 
 class ScriptedEngine(Scripted):
@@ -167,6 +179,11 @@ class ScriptedEngine(Scripted):
         of_lane: Mapping[str, int] | None = None,
         alone: Alone = Alone.NOW,
     ) -> Steps[Leased]:
+        ask = Ask(worker, slots, lease_ms, of_lane or {}, alone)
+        return self._lease_from(queues, limit, ask)
+
+    def _lease_from(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
+        """Claim from these queues, or partitions of queues."""
         leases: list[Lease] = []
         dropped: list[Dropped] = []
         refused: list[Refused] = []
@@ -176,10 +193,8 @@ class ScriptedEngine(Scripted):
             wanted = min(limit - len(leases), limits.MAX_BATCH)
             if wanted <= 0:
                 break
-            most = of_lane.get(queue, 1) if of_lane else 1
             try:
-                claim = self._claim(queue, worker, wanted, lease_ms, slots, most, alone)
-                got = yield from checking_layout(queue, claim)
+                got = yield from checking_layout(queue, self._claim(queue, wanted, ask))
             except TenureError as error:
                 if leases and is_away(error):
                     break  # the leases from the queues before must reach the worker
@@ -196,20 +211,18 @@ class ScriptedEngine(Scripted):
             if suspect_queue is not None or (got.leases and got.leases[0].alone_ms):
                 break
             if got.leases:
-                alone = Alone.NO
+                ask = replace(ask, alone=Alone.NO)
         return Leased(tuple(leases), tuple(dropped), tuple(refused), nearest, suspect_queue)
 
-    def _claim(
-        self, queue: str, worker: str, limit: int, lease_ms: int | None, slots: int, of_lane: int, alone: Alone
-    ) -> Steps[Leased]:
-        """Claim from one queue. `of_lane`: how many jobs of one lane; the rest as in `lease`."""
+    def _claim(self, queue: str, limit: int, ask: Ask) -> Steps[Leased]:
+        """Claim from one queue."""
         nonce: Nonce = yield Draw()
-        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(worker), limit)
-        kind = str(slots) if lease_ms is None else "h"
-        args = (*who, lease_ms or self.timing.lease_ms, kind, alone.value, of_lane)
+        who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(ask.worker), limit)
+        kind = str(ask.slots) if ask.lease_ms is None else "h"
+        args = (*who, ask.lease_ms or self.timing.lease_ms, kind, ask.alone.value, ask.of_lane.get(queue, 1))
         next_ms, rows, lost, how, *notes = yield self._call("claim", queue, args)
-        self._note_claim(worker, queue, next_ms, notes)
-        leases = [self._lease(worker, queue, row, max(0, how)) for row in rows]
+        self._note_claim(ask.worker, queue, next_ms, notes)
+        leases = [self._lease(ask.worker, queue, row, max(0, how)) for row in rows]
         dropped = [self._dropped(queue, entry) for entry in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how < 0 else None)
 

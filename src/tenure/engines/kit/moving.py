@@ -9,18 +9,26 @@ A process may die between any two calls. The next `export` of the queue answers 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import structs
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, QueueFull, WrongState
-from tenure.core.job import NewJob
-from tenure.core.steps import Steps
+from tenure.core.job import JobRecord, NewJob
+from tenure.core.steps import Arg, Draw, Invoke, Nonce, Steps
+from tenure.engines.kit.base import Scripted
+from tenure.engines.kit.chunks import JOB_BYTES
+from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.kit.extras import Moved
+
+ReadRow: TypeAlias = Callable[[str, Any], JobRecord]
+"""Reads a row of the script `export` as a job of this queue."""
+EXPORT_MOST: Final = limits.MAX_BATCH // 2
+"""Jobs of one move: the other engine adds them in one call."""
 
 IMPORT_TTL_MS: Final = 30 * limits.DAY
 """How long an engine remembers which jobs of a move it added."""
@@ -29,11 +37,12 @@ RESUME_MS: Final = IMPORT_TTL_MS - limits.DAY
 
 
 class Arrival(Enum):
-    """What became of a job of a move. `REFUSED`: its id is taken there. `RETURNED`: nothing of the move was added."""
+    """What became of a job of a move, and its letter in the scripts. `REFUSED`: its id is taken there. `RETURNED`:
+    nothing of the move was added."""
 
-    ARRIVED = 1
-    REFUSED = 2
-    RETURNED = 3
+    ARRIVED = "1"
+    REFUSED = "0"
+    RETURNED = "b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +60,55 @@ class Export:
     unfit: tuple[str, ...]
 
 
-class Exporter(Protocol):
-    """The side that jobs leave."""
+class Exporter:
+    """Takes waiting jobs out of the queues of an engine. Jobs that are held stay with their holders.
+
+    `more`: what its scripts take behind the arguments that all formats have.
+    """
+
+    def __init__(self, engine: Scripted, read: ReadRow, most: int = EXPORT_MOST, more: tuple[Arg, ...] = ()) -> None:
+        self._engine = engine
+        self._read = read
+        self._most = most
+        self._more = more
 
     def export(self, queue: str, to: str, limit: int) -> Steps[Export]:
         """Take up to `limit` waiting jobs out of the queue, in their order; or those of an earlier move."""
-        ...
+        nonce: Nonce = yield Draw()
+        most = min(limit, self._most)
+        numbers: tuple[Arg, ...] = (most, most * JOB_BYTES, limits.MAX_ID)
+        reply = yield self._call("export", queue, f"{nonce.session}-{nonce.number}", as_bytes(to), *numbers)
+        looked, name, stored, age_ms, rows, unfit = reply
+        jobs = tuple(_job(self._read(queue, row)) for row in rows)
+        return Export(as_text(name), as_text(stored), age_ms, jobs, looked, tuple(map(as_text, unfit)))
 
     def end_export(self, queue: str, name: str, arrivals: Sequence[Arrival]) -> Steps[None]:
         """End a move, with one arrival for each job. Nothing happens when it has ended."""
-        ...
+        letters = "".join(arrival.value for arrival in arrivals)
+        yield self._call("end_export", queue, name, letters, *(yield from self._marks(queue)))
+
+    def _marks(self, queue: str) -> Steps[tuple[Arg, ...]]:
+        """The marks of the jobs, which only Python can make."""
+        yield from ()
+        return ()
+
+    def _call(self, script: str, queue: str, *args: Arg) -> Invoke:
+        return Invoke(self._engine.scripts[script], (self._engine.prefix(queue),), (*args, *self._more))
+
+
+def _job(record: JobRecord) -> NewJob:
+    """The same job. What cannot be read moves as the raw payload that it is."""
+    return NewJob(
+        record.queue,
+        record.id,
+        record.payload,
+        task=record.task,
+        timeout_ms=record.timeout_ms,
+        retries=record.retries,
+        own_id=True,
+        headers=record.headers,
+        shape=record.shape,
+    )
 
 
 @runtime_checkable

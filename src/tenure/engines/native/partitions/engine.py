@@ -23,6 +23,7 @@ from tenure.core.steps import Command, Reply, Steps, T
 from tenure.core.waiting import Lead, Wake
 from tenure.engines.kit.chunks import Failures, known, sooner
 from tenure.engines.kit.encoding import as_text
+from tenure.engines.kit.engine import Ask
 from tenure.engines.native.partitions.producer import PartitionedProducer
 from tenure.engines.native.partitions.turns import Turns
 
@@ -52,39 +53,25 @@ class PartitionedEngine(PartitionedProducer):
 
     # -------------------------------------------------------------------------------------------------------- workers
 
-    def lease(
-        self,
-        worker: str,
-        queues: Sequence[str],
-        limit: int,
-        lease_ms: int | None = None,
-        slots: int = limits.MAX_HELD,
-        of_lane: Mapping[str, int] | None = None,
-        alone: Alone = Alone.NOW,
-    ) -> Steps[Leased]:
+    def _lease_from(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
         if self.maps.are_whole(queues):
-            return super().lease(worker, queues, limit, lease_ms, slots, of_lane, alone)
-        return self._lease_from_places(worker, queues, limit, lease_ms, slots, of_lane, alone)
+            return super()._lease_from(queues, limit, ask)
+        return self._lease_from_places(queues, limit, ask)
 
-    def _lease_from_places(
-        self,
-        worker: str,
-        queues: Sequence[str],
-        limit: int,
-        lease_ms: int | None,
-        slots: int,
-        of_lane: Mapping[str, int] | None,
-        alone: Alone,
-    ) -> Steps[Leased]:
+    def _lease_from_places(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
         answers: list[Leased] = []
         while True:
-            lease = super().lease
-            places, parted, unknown, posted = yield from self._order(queues, lease_ms, alone)
+            lease_from = super()._lease_from
+            places, parted, unknown, posted = yield from self._order(queues, ask)
             if not parted and not unknown:
-                return (yield from lease(worker, queues, limit, lease_ms, slots, of_lane, alone))
-            of_places = {place: of_lane.get(split_place(place)[0], 1) for place in places} if of_lane else None
+                return (yield from lease_from(queues, limit, ask))
+            if ask.of_lane:
+                of_places = {place: ask.of_lane.get(split_place(place)[0], 1) for place in places}
+                asked = replace(ask, of_lane=of_places)
+            else:
+                asked = ask
             try:
-                leased = yield from lease(worker, places, limit, lease_ms, slots, of_places, alone)
+                leased = yield from lease_from(places, limit, asked)
             except TenureError as error:
                 # Among several places the engine itself continues with the others.
                 if len(places) > 1 or is_away(error) or places[0] in queues:
@@ -98,7 +85,7 @@ class PartitionedEngine(PartitionedProducer):
             if leased.leases or not posted:
                 return together(answers)
 
-    def _order(self, queues: Sequence[str], lease_ms: int | None, alone: Alone) -> Steps[_Order]:
+    def _order(self, queues: Sequence[str], ask: Ask) -> Steps[_Order]:
         """The places to claim from, in their order."""
         places: list[str] = []
         parted: dict[str, Turns] = {}
@@ -116,9 +103,9 @@ class PartitionedEngine(PartitionedProducer):
                 places.append(queue)
                 continue
             turns = parted[queue] = self._turns_of(queue, partitions)
-            if lease_ms is None:
+            if ask.lease_ms is None:
                 self._claims.add(queue)
-            if turns.suspect_in is not None and alone is not Alone.NO:
+            if turns.suspect_in is not None and ask.alone is not Alone.NO:
                 places.append(place_of(queue, turns.suspect_in))
                 continue
             posted = (yield from self._take_post(queue, turns)) if turns.takes_post() else None

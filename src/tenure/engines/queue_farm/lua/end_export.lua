@@ -1,11 +1,11 @@
 -- end_export: forget the jobs of a move that arrived, and return the others to their lanes.
 -- KEYS[1] prefix
--- ARGV config move letters
+-- ARGV move letters config
 -- Returns: 1, or 0 when this move has ended before
 -- Invariant: `letters` has one for each job: 1 it arrived; 0 it was refused, and goes to the end of its lane; b the whole move was
 -- refused, and it is again at the front. Sending it again is harmless by nature.
 --@include begin back
-local config, move, letters = cjson.decode(ARGV[1]), ARGV[2], ARGV[3]
+local move, letters, config = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 allow_when_full()
 check_types()
 local kept, time = call('LRANGE', key('moving'), 0, -1), clock()
