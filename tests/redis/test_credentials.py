@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tenure.redis.drivers import asyncio_driver, blocking_driver
 from tenure.redis.url import Target, master_of, sentinel_of
 from tenure.testing.server import RedisServer
 from tests.redis.operations import command
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 
 class Vault:
@@ -324,3 +325,18 @@ def test_a_worker_and_its_parent_outlive_a_change_of_the_password(
             worker.terminate()
             worker.wait(30)
     assert worker.returncode == 0
+
+
+def test_a_caller_that_wakes_late_names_the_same_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the thread's own limit ends an async function before its caller gives it up."""
+
+    class Late(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            return super().result(LIMIT_S)
+
+    async def hang() -> Login:
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    monkeypatch.setattr("tenure.redis.credentials.Future", Late)
+    with pytest.raises(NoCredentials, match="did not return within"):
+        blocking_login(hang, 0.05)

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
@@ -43,8 +43,7 @@ def blocking_login(source: object, timeout_s: float) -> Login:
 
     def call() -> Any:
         found = function()
-        # The caller gives up before this limit, which only ends the thread.
-        return asyncio.run(asyncio.wait_for(found, 2 * timeout_s)) if inspect.isawaitable(found) else found
+        return asyncio.run(_within(found, timeout_s)) if inspect.isawaitable(found) else found
 
     answer, why = None, ""
     running: Future[Any] | None = None
@@ -69,6 +68,19 @@ async def asyncio_login(source: object, timeout_s: float) -> Login:
     except Exception as error:
         why = _reason(error, timeout_s if limit.expired() else None)
     return _checked(answer, why)
+
+
+async def _within(found: Awaitable[Any], timeout_s: float) -> Any:
+    """Await what a function returned, in a thread. The caller gives up before this limit, which ends the thread; on a
+    busy machine the caller may see the limit first."""
+    limit = asyncio.timeout(2 * timeout_s)
+    try:
+        async with limit:
+            return await found
+    except TimeoutError:
+        if limit.expired():
+            raise NoCredentials(_late(timeout_s)) from None
+        raise
 
 
 def is_source(value: object) -> bool:
@@ -120,5 +132,9 @@ def _reason(error: Exception, late_s: float | None) -> str:
     if isinstance(error, NoCredentials):
         return str(error)
     if late_s is not None:
-        return f"the function for credentials did not return within {round(late_s, 1):g} s"
+        return _late(late_s)
     return f"the function for credentials failed ({type(error).__name__})"
+
+
+def _late(seconds: float) -> str:
+    return f"the function for credentials did not return within {round(seconds, 1):g} s"
