@@ -16,8 +16,8 @@ DECLARATIONS: dict[str, ModuleType] = {
 }
 """Of the engines of the package that have Lua."""
 SHARED = SOURCE / "kit" / "lua"
-OPERATIONS = sorted(SOURCE.glob("*/lua/*.lua"))
-LIBRARIES = sorted(SOURCE.glob("*/lua/lib/*.lua"))
+OPERATIONS = sorted(SOURCE.glob("**/lua/*.lua"))
+LIBRARIES = sorted(SOURCE.glob("**/lua/lib/*.lua"))
 PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")
 MAX_FILE = 400
 MAX_FUNCTION = 60
@@ -32,7 +32,15 @@ def engines_of(path: Path) -> list[str]:
     own = path.relative_to(SOURCE).parts[0]
     if own in DECLARATIONS:
         return [own]
-    return [name for name in DECLARATIONS if not (SOURCE / name / path.relative_to(SHARED.parent)).exists()]
+    within = path.relative_to(next(folder for folder in path.parents if folder.name == "lua"))
+    return [name for name in DECLARATIONS if first_of(name, within) == path]
+
+
+def first_of(engine: str, within: Path) -> Path | None:
+    """The file that an engine uses: its own one, else that of its kits, else the shared one."""
+    kits = getattr(DECLARATIONS[engine], "KITS", ())
+    folders = [SOURCE / engine / "lua", *(SOURCE.joinpath(*kit.split(".")[2:], "lua") for kit in kits), SHARED]
+    return next((folder / within for folder in folders if (folder / within).exists()), None)
 
 
 def users_of(path: Path) -> list[str]:
@@ -83,7 +91,8 @@ def test_the_lengths_of_functions_are_counted():
 
 
 def test_every_engine_with_lua_is_checked_here():
-    assert {path.parent.parent for path in OPERATIONS} == {SHARED.parent, *(SOURCE / name for name in DECLARATIONS)}
+    kits = {SHARED.parent, SHARED.parent / "lists"}
+    assert {path.parent.parent for path in OPERATIONS} == {*kits, *(SOURCE / name for name in DECLARATIONS)}
 
 
 @for_each(OPERATIONS)
@@ -170,6 +179,6 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 
 def test_lua_files_are_found_as_package_data():
-    folders = [resources.files("tenure.engines") / name / "lua" for name in ("kit", *DECLARATIONS)]
+    folders = [resources.files("tenure.engines") / name / "lua" for name in ("kit", "kit/lists", *DECLARATIONS)]
     found = {entry.name for folder in folders for entry in folder.iterdir()}
     assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.SCRIPTS}

@@ -75,7 +75,9 @@ def next_release(world: World) -> World:
     package = world.entry.scripts.__package__
     words = world.entry.scripts.WORDS | {"LAYOUT": world.engine.layout + 1}
     assert package is not None
-    getattr(release.engine, "unnamed", release.engine).scripts = load(package, words)
+    getattr(release.engine, "unnamed", release.engine).scripts = load(
+        package, words, kits=getattr(world.entry.scripts, "KITS", ())
+    )
     return release
 
 

@@ -167,7 +167,7 @@ class Base:
         """Claim an item. A single call may not get past entries that it cannot lease, so it repeats."""
         for _ in range(limits.LEASE_LOOKS):
             head: tuple[Any, ...] = (nonce.session, nonce.number, self._config.as_argument(), self._session)
-            next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "no", 1))
+            next_ms, rows, *_ = yield Invoke(SCRIPTS["claim"], (self._prefix,), (*head, 1, lease_ms, "n", "", 1))
             if rows or next_ms != 0:
                 return [rows[0][1], rows[0][0], rows[0][2], *rows[0][5:]] if rows else []
             nonce = yield DRAW

@@ -101,11 +101,11 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
 
     @staticmethod
     def _outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
-        """id token kind ms task body, as lua/settle.lua takes them."""
+        """id token kind ms task body mark, as kit/lists/lua/settle.lua takes them; there are no marks."""
         kind, ms, body = encode_outcome(outcome)
         task = lease.record.task or RAW if kind == "u" else ""
         body = b"" if kind == "c" else body  # no result has a place here
-        return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body), len(body))
+        return Part(position, (as_bytes(lease.record.id), lease.token, kind, ms, task, body, ""), len(body))
 
     def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
         """Whether the next job is a raw payload that this worker leaves to others, or originals have nothing to do."""
@@ -131,7 +131,7 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more = yield from self._ask("maintain", queue, *args)
+        promoted, reclaimed, pruned, unparked, more, _ = yield from self._ask("maintain", queue, *args)
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
 
     def rules(self) -> Rules:

@@ -1,19 +1,19 @@
 """How the Lua operations of an engine become scripts: a file an operation, with its libraries in place.
 
-An operation or library is the engine's own file, or else the one that all engines share: lua/<name>.lua and
-lua/lib/<name>.lua, first of the engine's package, then of this one. A line `--@include a b` is replaced by the
-libraries a and b, where they are not there yet; a library may include those that it needs. A name that is no library
-is that of an operation, with which another one ends. A line `--@part a` is replaced in the same way by a part of an
-operation that stands in a block: the libraries that it includes are there only within it. `@NAME@` becomes what
-the engine gives by that name: a word, or a number of its config.py. Lines of comments become empty: a pipeline
-sends the text of a script, and error messages name its lines. Data reaches a script through KEYS and ARGV only,
-never through its text.
+An operation or library is the engine's own file, or else one that engines share: lua/<name>.lua and
+lua/lib/<name>.lua, first of the engine's package, then of the kits that it names, then of this one. A line
+`--@include a b` is replaced by the libraries a and b, where they are not there yet; a library may include those that
+it needs. A name that is no library is that of an operation, with which another one ends. A line `--@part a` is
+replaced in the same way by a part of an operation that stands in a block: the libraries that it includes are there
+only within it. `@NAME@` becomes what the engine gives by that name: a word, or a number of its config.py. Lines of
+comments become empty: a pipeline sends the text of a script, and error messages name its lines. Data reaches a script
+through KEYS and ARGV only, never through its text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import ModuleType
@@ -26,8 +26,11 @@ _COMMENTS: Final = re.compile(r"^ *--.*$", re.MULTILINE)
 """Lines that are only a comment."""
 
 
-def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()) -> dict[str, Script]:
-    """The operations of the engine in `package` as scripts, by their names; without `names`, all that it has.
+def load(
+    package: str, words: Mapping[str, str | int], names: Iterable[str] = (), kits: Sequence[str] = ()
+) -> dict[str, Script]:
+    """The operations of the engine in `package` as scripts, by their names; without `names`, all that it has. `kits`:
+    packages with more operations and libraries that it shares with some engines.
 
     `words` are those that its Lua uses, by name: `CALLS`, how its keys with remembered answers begin; `LAYOUT`, the
     version of its layout; and the numbers of its config.py (`numbers_of`).
@@ -35,7 +38,7 @@ def load(package: str, words: Mapping[str, str | int], names: Iterable[str] = ()
     Raises:
         LookupError: an operation uses a name that `words` lacks.
     """
-    folders = [files(place) / "lua" for place in (package, _SHARED)]
+    folders = [files(place) / "lua" for place in (package, *kits, _SHARED)]
 
     @cache  # most libraries are part of many operations
     def read(path: str) -> str:

@@ -96,7 +96,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         return Lease(worker, int(token), record, failures, crashes, alone_ms)
 
     def _outcome_part(self, position: int, lease: Lease, outcome: Outcome) -> Part:  # type: ignore[override]
-        """pid token kind ms task body md5, as lua/settle.lua takes them."""
+        """pid token kind ms task body md5, as kit/lists/lua/settle.lua takes them."""
         record = lease.record
         kind, ms, body = encode_outcome(outcome)
         if kind == "c" and record.shape.persistent:

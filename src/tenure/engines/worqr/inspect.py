@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from tenure.core.job import JobView
-from tenure.core.steps import Command, Steps
+from tenure.core.steps import Arg, Command, Steps
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.kit.inspect import LanelessInspector
 from tenure.engines.worqr.config import FIND_MOST, FIND_PAGE, LIST_STEPS, SWEEP_PAGE, WORKERS_MOST, WorqrConfig
@@ -66,3 +66,6 @@ class WorqrInspector(LanelessInspector):
 
     def _view(self, queue: str, row: list[Any]) -> JobView:
         return read_view(queue, row, self.config.alone_from)
+
+    def _page_args(self) -> tuple[Arg, ...]:
+        return (self._config,)

@@ -14,4 +14,5 @@ LAYOUT: Final = 1
 """The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
 
 WORDS: Final = {"CALLS": "call", "LAYOUT": LAYOUT, **numbers_of(limits, engine, kit, config)}
-SCRIPTS: Final[dict[str, Script]] = load(__package__, WORDS)
+KITS: Final = ("tenure.engines.kit.lists",)
+SCRIPTS: Final[dict[str, Script]] = load(__package__, WORDS, kits=KITS)

@@ -9,15 +9,15 @@ local session, number, id, body, data = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time = clock()
-local job, answer = job_of(id), '0'
-if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_still_held(job)) then
+local job, answer = records.of(id), '0'
+if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_still_held(id, job)) then
   remove(id, job)
   finish(config, time, id, job, 'cancelled', body)
   answer = '1'
-elseif not job and data ~= '' and id_of(data) == id and call('LREM', waiting, -1, data) == 1 then
-  local counts = counts_of(id)
-  call('HDEL', key('attempts'), id)
-  finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = counts.f, c = counts.c, u = counts.u }, 'cancelled', body)
+elseif not job and data ~= '' and name_of(data) == id and call('LREM', waiting, -1, data) == 1 then
+  local known = counts.of(data)
+  counts.drop(data)
+  finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = known.f, c = known.c, u = known.u }, 'cancelled', body)
   answer = '1'
 end
 return remember(session, number, answer)

@@ -7,12 +7,12 @@
 --@include view remember
 local session, number, id, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include transition
-local job, done = job_of(id), false
+local job, done = records.of(id), false
 if job and job.s ~= 'active' and is_there(job) then
   remove(id, job)
   done = true
-elseif not job and data ~= '' and id_of(data) == id and call('LREM', waiting, -1, data) == 1 then
-  call('HDEL', key('attempts'), id)
+elseif not job and data ~= '' and name_of(data) == id and call('LREM', waiting, -1, data) == 1 then
+  counts.drop(data)
   done = true
 end
 return remember(session, number, done and '1' or '0')

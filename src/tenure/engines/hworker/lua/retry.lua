@@ -7,7 +7,7 @@
 --@include view remember
 local session, number, id, changed, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --@include transition
-local job = job_of(id)
+local job = records.of(id)
 local can = job and job.s ~= 'active' and is_there(job)
 if can then
   remove(id, job)

@@ -13,12 +13,12 @@ local looked, count = 0, 0
 while looked < limit do
   local data = call('RPOP', waiting)
   if not data then break end
-  local id = id_of(data)
-  local counts = counts_of(id)
-  call('HDEL', key('attempts'), id)
+  local id = name_of(data)
+  local known = counts.of(data)
+  counts.drop(data)
   if body ~= '' and data ~= PHANTOM then
-    if job_of(id) then id = redis.sha1hex(data) end
-    finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = counts.f, c = counts.c, u = counts.u }, 'cancelled', body)
+    if records.of(id) then id = redis.sha1hex(data) end
+    finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = known.f, c = known.c, u = known.u }, 'cancelled', body)
   end
   looked, count = looked + 1, count + (data == PHANTOM and 0 or 1)
 end

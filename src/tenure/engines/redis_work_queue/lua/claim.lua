@@ -206,7 +206,7 @@ if by_hand and #jobs == 0 then
 else
   remember(session, number, cmsgpack.pack(answer), kind == 'n' and @DROPIN_ANSWER_MS@)
 end
-if #jobs == 0 and looked > 0 and not apart.stay(state) and further and call('EXISTS', key('queue')) == 1 then
+if #jobs == 0 and looked > 0 and #state.deferred + #state.lonely == 0 and further and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
 return without_traces(config, { next_ms, jobs, dropped, state.how })

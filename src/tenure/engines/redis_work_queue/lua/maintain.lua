@@ -4,7 +4,7 @@
 -- `deep_ms`: how often a deep clean begins; 0 while this worker is at one, so that no other worker begins one.
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, 1 when it is time for a deep clean}
 -- Invariant: at most `limit` items of each kind are moved. Sending it again is harmless.
---@include begin types back duework leftover traces
+--@include begin types back duework leftover traces maintenance
 local config, limit, meta_ttl_ms, deep_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 allow_when_full()
 check_types()
@@ -12,13 +12,8 @@ local time = clock()
 local promoted, reclaimed = run_due(config, time, limit)
 if newer_layout then return newer_layout_error() end
 return_taken()
-local pruned, more = 0, promoted >= limit or reclaimed >= limit
-for _, state in ipairs({ 'failed', 'broken', 'cancelled' }) do
-  local gone = prune(config, state, time, limit)
-  pruned = pruned + gone
-  more = more or gone >= limit
-end
-more = forget_leftovers() or more
+local pruned, more = maintenance.forget_old(config, time, limit)
+more = forget_leftovers() or more or promoted >= limit or reclaimed >= limit
 
 -- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an item of
 -- the same id was added meanwhile, the parked one waits for its end.
@@ -44,14 +39,8 @@ local function unpark(task)
   return #front
 end
 
-local unparked = 0
-if call('EXISTS', key('unroutable')) == 1 then
-  for i = 5, #ARGV do
-    local count = unpark(ARGV[i])
-    unparked = unparked + count
-    more = more or count >= limit
-  end
-end
+local unparked, parked_more = maintenance.unpark(5, limit, unpark)
+more = more or parked_more
 local since_deep = time - tonumber(call('HGET', key('meta'), 'deep_at') or 0)
 local deep = since_deep >= deep_ms or since_deep < 0 -- the clock was set back
 if deep then call('HSET', key('meta'), 'deep_at', time) end

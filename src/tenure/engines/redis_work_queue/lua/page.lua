@@ -2,8 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV state offset limit place number mark entry
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
--- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of it, end, ''
--- or the worker that claims nothing else for now, see lib/company}...}
+-- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of it, end}...}
 -- Invariant: changes nothing. Looks through a limited part of `processing` for held items.
 --@include begin leases claims view pages
 local state = ARGV[1]
@@ -24,18 +23,6 @@ local function mark_of(id)
   return string.match(call('HGET', key('attempts'), id) or '', '^%d+ %d+') or '-'
 end
 
--- The queue is served on its right.
-local function read_queue()
-  local queue = key('queue')
-  local size = call('LLEN', queue)
-  local passed = cursor.place ~= '' and passed_in_list(queue, -1, mark_of) or 0
-  read_place(size, passed, function(from, count)
-    local found = call('LRANGE', queue, -from - count, -from - 1)
-    for n = #found, 1, -1 do add(found[n]) end
-    return { 'queue', digits(size - from - count), mark_of(found[1]), found[1] }
-  end)
-end
-
 -- The held ids in the order of their texts: their places in `processing` change when another client looks at them.
 local function held()
   local found, ids, seen = call('LRANGE', key('processing'), -@MAX_GHOST_LOOK@, -1), {}, {}
@@ -49,7 +36,7 @@ local function held()
 end
 
 if state == 'ready' then
-  read_queue()
+  read_line(key('queue'), mark_of, add)
 elseif state == 'active' then
   read_sorted('processing', held(), add)
 elseif state == 'unroutable' then

@@ -12,7 +12,7 @@ for i = 6, math.min(#ARGV, 5 + QUEUES_MOST) do
   queues[#queues + 1] = ARGV[i]
   call('ZADD', key('queues'), time, ARGV[i])
 end
-appear(worker, queues, time, timer_ms)
+appear(worker, time, timer_ms, queues)
 remove_silent(time)
 call('SET', key('worker:' .. worker), text, 'PX', ttl_ms)
 call('ZADD', key('workers'), time, worker)

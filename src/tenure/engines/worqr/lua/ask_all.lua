@@ -11,7 +11,7 @@ check_types()
 local following, pids = unpack(call('SSCAN', working, cursor_in, 'COUNT', count))
 local asked = 0
 for _, pid in ipairs(pids) do
-  local job = job_of(pid)
+  local job = records.of(pid)
   local data = call('LINDEX', process_key(pid), -1)
   if job and data then
     asked = asked + (job.x and 0 or 1)

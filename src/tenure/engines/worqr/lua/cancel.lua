@@ -10,7 +10,7 @@ local config = cjson.decode(ARGV[3])
 --@include transition
 local time, micros = clock()
 local pid, answer = pid_of(id), '0'
-local job = pid and job_of(pid)
+local job = pid and records.of(pid)
 local foreign = not job and call('SISMEMBER', working, id) == 1 and call('LINDEX', process_key(id), -1)
 if job and job.s == 'active' then
   if data_of(pid, job) then

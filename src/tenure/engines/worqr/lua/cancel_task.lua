@@ -14,14 +14,14 @@ local first = count > 0 and next_tokens(micros, count)
 local marked = count > 0 and free_last(task, md5) or nil
 for n = 0, count - 1 do cancel_waiting(config, time, first + n, session, task, body, marked) end
 local aside = pid_of(redis.sha1hex(task))
-local job = aside and job_of(aside)
+local job = aside and records.of(aside)
 if job and (job.s == 'scheduled' or job.s == 'unroutable') then
   cancel_aside(config, time, aside, job, body, md5)
   count = count + 1
 end
 for _, pid in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
   if call('LINDEX', process_key(pid), -1) == task then
-    local job = job_of(pid)
+    local job = records.of(pid)
     if job and job.s == 'active' then ask(pid, job, body) end
   end
 end

@@ -14,7 +14,7 @@ local live, dead = serving()
 local following, pids = unpack(call('SSCAN', working, cursor, 'COUNT', count))
 local returned = 0
 for _, pid in ipairs(pids) do
-  local job = job_of(pid)
+  local job = records.of(pid)
   if call('EXISTS', process_key(pid)) == 0 then
     if not job or job.s ~= 'active' then call('SREM', working, pid) end
     call('ZREM', key('foreign'), pid)

@@ -9,12 +9,12 @@ allow_when_full()
 check_types()
 local found = 0
 for _, pid in ipairs(call('ZRANGE', key('held:' .. worker), 0, -1)) do
-  local job = job_of(pid)
+  local job = records.of(pid)
   if job and job.s == 'active' and data_of(pid, job) == task then
     found = found + 1
     if not job.x then
       job.x = body
-      save(pid, job)
+      records.save(pid, job)
     end
   end
 end

@@ -9,7 +9,7 @@ local session, number, id, changed, task = ARGV[1], ARGV[2], ARGV[3], ARGV[4] ==
 local md5, new_md5 = ARGV[6], ARGV[7]
 --@include transition
 local pid = pid_of(id)
-local job = pid and job_of(pid)
+local job = pid and records.of(pid)
 
 -- Take the marker of a task that was unique. False: another one has it.
 local function take_marker()

@@ -14,7 +14,7 @@ while count < limit do
   local data = call('LMOVE', waiting, key('removed'), 'RIGHT', 'LEFT')
   if not data then break end
   if body == '' then
-    take_counts(redis.sha1hex(data))
+    counts.drop(data)
   else
     cancel_waiting(config, time, first + count, session, data, body)
   end

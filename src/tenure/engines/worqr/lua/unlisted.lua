@@ -11,7 +11,7 @@ check_types()
 local time, returned = clock(), 0
 for i = 2, #ARGV do
   local pid = ARGV[i]
-  local job = job_of(pid)
+  local job = records.of(pid)
   local is_listed = call('SISMEMBER', working, pid) == 1
   if not is_listed and not (job and job.s == 'active') and call('EXISTS', process_key(pid)) == 1
     and is_old(config, time, key('foreign'), pid) then

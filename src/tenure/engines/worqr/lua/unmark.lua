@@ -10,10 +10,10 @@ local session, number = ARGV[1], ARGV[2]
 -- The record of a task that was cancelled or crashed: a retry takes the marker again.
 local function note_marked(data)
   local pid = call('HGET', key('names'), redis.sha1hex(data))
-  local job = pid and job_of(pid)
+  local job = pid and records.of(pid)
   if job and job.ended then
     job.m = 1
-    save(pid, job)
+    records.save(pid, job)
   end
 end
 

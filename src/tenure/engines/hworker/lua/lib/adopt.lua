@@ -4,10 +4,10 @@ local ADOPT_MOST = 1000
 
 -- The id of the record of a failed or broken job, and whether there is one.
 local function record_of(data, state)
-  local id, hash = id_of(data), redis.sha1hex(data)
-  local own = job_of(id)
+  local id, hash = name_of(data), redis.sha1hex(data)
+  local own = records.of(id)
   for _, name in ipairs({ id, hash }) do
-    local known = job_of(name)
+    local known = records.of(name)
     if known and known.s == state and known.d == data then return name, true end
   end
   return own and hash or id, false
@@ -38,10 +38,10 @@ end
 -- An original's worker files a phantom under broken.
 local function remove_phantom()
   if call('HDEL', broken_hash, PHANTOM) == 0 then return end
-  local id = id_of(PHANTOM)
-  local job = job_of(id)
-  if job then forget(id, job) end
-  count_phantoms(1)
+  local id = name_of(PHANTOM)
+  local job = records.of(id)
+  if job then records.forget(id, job) end
+  call('HINCRBY', key('meta'), 'phantoms', 1)
 end
 
 -- Look at up to ADOPT_MOST jobs in each of the two places. Of many broken ones each call looks at some.

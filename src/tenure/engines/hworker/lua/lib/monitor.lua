@@ -7,10 +7,10 @@
 local function check_entry(config, time, data, value)
   if data == PHANTOM then
     call('HDEL', progress, data)
-    count_phantoms(1)
+    call('HINCRBY', key('meta'), 'phantoms', 1)
     return false
   end
-  local job = job_of(id_of(data))
+  local job = records.of(name_of(data))
   if job and job.d == data and job.v == value then return false end
   local field = redis.sha1hex(data)
   local seen, last = string.match(call('HGET', key('observed'), field) or '', '^(%d+) (.*)$')

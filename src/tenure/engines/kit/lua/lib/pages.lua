@@ -105,3 +105,14 @@ local function passed_in_list(list, rank, mark_of)
   if not at or mark ~= '' and mark ~= cursor.mark then return 0 end
   return rank > 0 and at + 1 or size - at
 end
+
+-- Read on in a list that is served on its right. `show(entry)`.
+local function read_line(list, mark_of, show)
+  local size = call('LLEN', list)
+  local passed = cursor.place ~= '' and passed_in_list(list, -1, mark_of) or 0
+  read_place(size, passed, function(from, count)
+    local found = call('LRANGE', list, -from - count, -from - 1)
+    for n = #found, 1, -1 do show(found[n]) end
+    return { 'list', digits(size - from - count), mark_of(found[1]), found[1] }
+  end)
+end

@@ -6,7 +6,7 @@
 -- Whether a task with these bytes waits, is aside or runs. Of the processes, looks at MAX_GHOST_LOOK at most.
 local function lives(data)
   local pid = call('HGET', key('names'), redis.sha1hex(data))
-  local job = pid and job_of(pid)
+  local job = pid and records.of(pid)
   if job and (job.s == 'scheduled' or job.s == 'unroutable') then return true end
   if call('LPOS', waiting, data) then return true end
   for _, process in ipairs(call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]) do
@@ -19,10 +19,4 @@ end
 local function free_last(data, md5)
   if md5 == '' or call('EXISTS', marker_key(md5)) == 0 or lives(data) then return nil end
   return free(md5)
-end
-
--- Have the markers of these bytes removed, since their task has ended.
-local function leave_to_unmark(data)
-  call('LPUSH', key('removed'), data)
-  call('PEXPIRE', key('removed'), @ANSWER_TTL_MS@)
 end

@@ -1,20 +1,18 @@
--- lib view: a job as the inspector sees it. A row is {id, state, bytes, failures, crashes, doubtful crashes, error, due ms,
--- worker, token, claimed ms, ended ms, expires ms, body of a cancel request}.
---@include back
+-- lib view: a job as the inspector sees it. A row is {id, state, bytes, failures, crashes, doubtful crashes, error, due
+-- ms, worker, token, claimed ms, ended ms, expires ms, body of a cancel request}.
+--@include back counts
 
 local function text(value) return value and tostring(value) or '' end
 
 -- A task that waits. Its id is the sha1 of its bytes.
 local function waiting_row(data)
-  local name = redis.sha1hex(data)
-  local list = counts_of(name)
-  local counts = list[#list] or { f = 0, c = 0, u = 0 }
-  return { name, 'ready', data, counts.f, counts.c, counts.u, text(counts.e), '', '', '', '', '', '', '' }
+  local known = counts.of(data)
+  return { name_of(data), 'ready', data, known.f, known.c, known.u, text(known.e), '', '', '', '', '', '', '' }
 end
 
 -- A process or a record; nil when it is gone. A process without a record is one of the original.
 local function row_of(pid)
-  local job = job_of(pid)
+  local job = records.of(pid)
   if not job then
     local data = call('LINDEX', process_key(pid), -1)
     return data and { pid, 'active', data, 0, 0, 0, '', '', '', '', '', '', '', '' } or nil
@@ -37,3 +35,12 @@ local function pid_of(id)
   local pid = call('HGET', key('names'), id)
   return pid and call('HEXISTS', key('jobs'), pid) == 1 and pid or nil
 end
+
+local function running()
+  local found = call('SSCAN', working, 0, 'COUNT', @MAX_GHOST_LOOK@)[2]
+  return found
+end
+
+local function running_row(pid) return row_of(pid) end
+
+local function note_ends() end -- originals keep none

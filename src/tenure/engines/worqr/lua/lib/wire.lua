@@ -12,14 +12,14 @@ local function queues_key(id) return base .. ':workingQueues:' .. id end
 -- originals may have failed the worker.
 local function renew_timer(id, ms) return call('PEXPIRE', timer_key(id), ms) == 1 end
 
--- List a worker as serving these queues, for `ms` from now. The timer never becomes shorter.
-local function appear(worker, queues, time, ms)
+-- List a worker as serving this queue, or `queues`, for `ms` from now. The timer never becomes shorter.
+local function appear(worker, time, ms, queues)
   local id = wire_id(worker)
   ms = math.max(ms, call('PTTL', timer_key(id)))
   if not renew_timer(id, ms) then call('SET', timer_key(id), 'RUN', 'PX', ms) end
   call('SADD', base .. ':workers', id)
   call('SADD', base .. ':expiringWorkers', id)
-  if #queues > 0 then call('SADD', queues_key(id), unpack(queues)) end
+  if not queues or #queues > 0 then call('SADD', queues_key(id), unpack(queues or { queue })) end
   call('ZADD', shared_key('wire'), time + ms, id)
   call('PEXPIRE', shared_key('wire'), @META_TTL_MS@)
 end

@@ -3,26 +3,26 @@
 -- ARGV session number config state body
 -- `body`: of the record of a cancelled job; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
--- Invariant: at most MAX_BATCH in one call. Those that had not ended are in `removed`, for their markers.
+-- Invariant: at most MAX_BATCH in one call.
 --@include cancels remember
 local session, number, state, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition
 local time, left, count, sets = clock(), @MAX_BATCH@, 0, { key(state) }
+note_ends(config, time, state)
 if state == 'unroutable' then
   sets = {}
   for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do sets[#sets + 1] = key('unroutable:' .. task) end
 end
 for _, set in ipairs(sets) do
-  for _, pid in ipairs(left > 0 and call('ZRANGE', set, 0, left - 1) or {}) do
-    local job = job_of(pid)
+  for _, id in ipairs(left > 0 and call('ZRANGE', set, 0, left - 1) or {}) do
+    local job = records.of(id)
     if not job then
-      call('ZREM', set, pid)
+      call('ZREM', set, id)
     elseif body == '' then
-      if state == 'scheduled' or state == 'unroutable' then leave_to_unmark(job.d) end
-      forget(pid, job)
+      discard(id, job)
     else
-      cancel_aside(config, time, pid, job, body)
+      cancel_aside(config, time, id, job, body)
     end
     left, count = left - 1, count + 1
   end

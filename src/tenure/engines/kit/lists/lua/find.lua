@@ -8,6 +8,7 @@
 local id, start, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local found = call('LRANGE', waiting, -start - count, -start - 1)
 for n = #found, 1, -1 do
-  if found[n] ~= PHANTOM and id_of(found[n]) == id then return waiting_row(found[n]) end
+  local row = name_of(found[n]) == id and waiting_row(found[n])
+  if row then return row end
 end
 return #found < count and -1 or start + count

@@ -1,39 +1,36 @@
 -- export: take the jobs at the right end of the list out of it, for a queue of another protocol.
 -- KEYS[1] prefix
 -- ARGV move to limit bytes id_most
--- `id_most` is not used: every id that this script gives a job is one that a job can have elsewhere.
+-- `id_most` is not used: each job has an id here that it can have elsewhere.
 -- Returns: {how many jobs were taken, name of the move, its destination, ms since it began, {id, bytes}..., {}}
 -- Invariant: a job is in the list or in `moving` (a header, then id and bytes of each), never in both or in none. While `moving`
 -- holds a move, that one is the answer, so sending it again is harmless. At most `bytes` of jobs, but one job at least.
---@include jobs
+--@include moving
 local move, to, limit, bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 allow_when_full()
 check_types()
 
 -- The next job; up to `limit` phantoms in front of it go.
 local function next_job()
-  local data = call('LINDEX', waiting, -1)
-  for _ = 1, data == PHANTOM and limit or 0 do
-    if data ~= PHANTOM then break end
+  for _ = 1, limit do
+    local data = call('LINDEX', waiting, -1)
+    if not data or not hold.is_phantom(data) then return data end
     call('RPOP', waiting)
-    data = call('LINDEX', waiting, -1)
   end
-  return data
 end
 
-local time = clock()
+local time, micros = clock()
 if call('EXISTS', key('moving')) == 0 and call('EXISTS', waiting) == 1 then
+  local first, there = next_tokens(micros, limit), {}
+  held.run_due(time)
   call('RPUSH', key('moving'), cmsgpack.pack({ move, to, time }))
-  local there = {}
   for n = 0, limit - 1 do
     local data = next_job()
     if not data or n > 0 and #data > bytes then break end
     bytes = bytes - #data
-    -- Of two jobs with one id the later one moves under the hash of its bytes and its place.
-    local id = id_of(data)
-    if there[id] or job_of(id) then id = redis.sha1hex(move .. ' ' .. n .. ' ' .. data) end
+    local id = moving.id_of(data, move, first + n, there)
     there[id] = true
-    call('HDEL', key('attempts'), id)
+    counts.drop(data)
     call('RPUSH', key('moving'), id)
     call('LMOVE', waiting, key('moving'), 'RIGHT', 'RIGHT')
   end

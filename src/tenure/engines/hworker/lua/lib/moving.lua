@@ -1,0 +1,12 @@
+-- lib moving: jobs that go to a queue of another protocol.
+--@include hold
+local moving = {
+  forget_marks = nothing,
+  -- The id of a job in a queue of another protocol. Of two jobs with one id the later one moves under the hash of its
+  -- bytes and token.
+  id_of = function(data, move, token, there)
+    local id = name_of(data)
+    if there[id] or records.of(id) then id = redis.sha1hex(move .. ' ' .. digits(token) .. ' ' .. data) end
+    return id
+  end,
+}
