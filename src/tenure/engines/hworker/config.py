@@ -16,10 +16,6 @@ POLL_MS: Final = 8
 """How long a worker pauses beside an original that has nothing to do. That one pauses 10 ms; a claim takes longer."""
 IDLE_MS: Final = limits.SECOND
 """How long originals count as idle after the last sight of one."""
-FIND_PAGE: Final = 500
-"""Jobs of the list that one call looks at to find one by its id."""
-FIND_MOST: Final = 100_000
-"""Jobs that are looked at in all. One further behind counts as unknown until it comes nearer."""
 
 
 @dataclass(frozen=True, slots=True)

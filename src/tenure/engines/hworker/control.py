@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.job import State
 from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Arg, Steps
 from tenure.core.unsupported import unsupported
 from tenure.engines.hworker.inspect import NAME, HworkerInspector
 from tenure.engines.hworker.records import read_job, write_job
-from tenure.engines.kit.base import check_purge
 from tenure.engines.kit.encoding import as_bytes, cancelled
 
 
@@ -43,25 +40,4 @@ class HworkerController(HworkerInspector):
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         if lane is not None:
             raise unsupported(NAME, Feature.LANES)
-        body = cancelled(reason)
-        ended = 0
-        for state in (State.SCHEDULED, State.UNROUTABLE):
-            ended += yield from self._in_rounds("purge", queue, self._config, state.value, body)
-        return CancelCount(ended + (yield from self._take_out(queue, body)))
-
-    def purge(self, queue: str, state: State) -> Steps[int]:
-        check_purge(state)
-        if state is State.COMPLETED:
-            return 0
-        if state is State.READY:
-            return (yield from self._take_out(queue, b""))
-        return (yield from self._in_rounds("purge", queue, self._config, state.value, b""))
-
-    def _data(self, queue: str, id: str) -> Steps[bytes]:
-        """The bytes of a job; empty for none."""
-        row = yield from self._row(queue, id)
-        return row[2] if row else b""
-
-    def _take_out(self, queue: str, body: bytes) -> Steps[int]:
-        """Remove or cancel all jobs that wait."""
-        return (yield from self._in_rounds("take_out", queue, self._config, limits.MAX_BATCH, body))
+        return CancelCount((yield from self._cancel_waiting(queue, cancelled(reason))))

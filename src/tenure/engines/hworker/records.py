@@ -7,16 +7,15 @@ it is, or the JSON envelope that the formats share: of a task, or of a payload t
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import structs
 
 from tenure.core.codec import is_json
-from tenure.core.job import JobRecord, JobView, NewJob, State
+from tenure.core.job import JobRecord, NewJob
 from tenure.engines.kit import envelope
-from tenure.engines.kit.encoding import as_text, number_of, read_error
-from tenure.engines.kit.suspects import why_it_waits
+from tenure.engines.kit.encoding import as_text
 
 NO_PAIR: Final = "It is not a JSON array of an id and a value."
 _decode_pair = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
@@ -55,29 +54,3 @@ def value_of(data: bytes) -> bytes | None:
         return bytes(_decode_pair(text[start:end].encode())[1]) if end < len(text) else None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
-    """A row of lua/lib/view.lua. `alone_from`: from how many crashes on a job runs alone."""
-    id, state, data, failures, crashes, doubtful, error, due, worker, token, started, ended, expires = row
-    record = read_job(queue, id, data)
-    ready = state == State.READY.value.encode()
-    return JobView(
-        record.id,
-        queue,
-        State(state.decode()),
-        task=record.task,
-        payload=record.payload,
-        headers=record.headers,
-        timeout_ms=record.timeout_ms,
-        failures=failures,
-        crashes=crashes,
-        due_ms=int(float(due)) if due else None,
-        worker=as_text(worker) or None,
-        token=number_of(token),
-        started_ms=number_of(started),
-        ended_ms=number_of(ended),
-        expires_ms=number_of(expires),
-        error=read_error(error) if error else None,
-        waits=why_it_waits(doubtful, alone_from) if ready else None,
-    )

@@ -25,10 +25,6 @@ SWEEP_TASKS_MOST: Final = 100_000
 """Tasks that a search reads to find markers without a task. With more, it leaves all markers alone."""
 FOREIGN_PAGE: Final = 200
 """Processes of a queue that one round of maintenance looks at."""
-FIND_PAGE: Final = 500
-"""Tasks of a queue that one call looks at to find one by its hash."""
-FIND_MOST: Final = 100_000
-"""Tasks that are looked at in all. One further behind counts as unknown until it comes nearer."""
 UNMARK_PAGE: Final = 100
 """Removed tasks whose markers one call removes."""
 LIST_STEPS: Final = 10

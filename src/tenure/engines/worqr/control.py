@@ -8,11 +8,10 @@ from msgspec import structs
 
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.job import NewJob, State
+from tenure.core.job import NewJob
 from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Arg, Command, Steps
 from tenure.core.unsupported import check_job, unsupported
-from tenure.engines.kit.base import check_purge
 from tenure.engines.kit.encoding import as_bytes, cancelled
 from tenure.engines.worqr.config import SWEEP_PAGE, UNMARK_PAGE
 from tenure.engines.worqr.inspect import NAME, WorqrInspector
@@ -39,7 +38,7 @@ class WorqrController(WorqrInspector):
         return (yield from self._act("retry", queue, as_bytes(id), *args)) == b"1"
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
-        task = yield from self._task(queue, id)
+        task = yield from self._data(queue, id)
         return (yield from self._act("discard", queue, as_bytes(id), task, md5_of(task))) == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
@@ -56,35 +55,11 @@ class WorqrController(WorqrInspector):
             raise unsupported(NAME, Feature.LANES)
         body = cancelled(reason)
         requested = yield from self._ask_all(queue, body, first=True)
-        ended = 0
-        for state in (State.SCHEDULED, State.UNROUTABLE):
-            ended += yield from self._in_rounds("purge", queue, self._config, state.value, body)
-        ended += yield from self._take_out(queue, body)
+        ended = yield from self._cancel_waiting(queue, body)
         return CancelCount(ended, requested + (yield from self._ask_all(queue, body, first=False)))
 
-    def purge(self, queue: str, state: State) -> Steps[int]:
-        check_purge(state)
-        if state is State.COMPLETED:
-            return 0
-        if state is State.READY:
-            return (yield from self._take_out(queue, b""))
-        purged = yield from self._in_rounds("purge", queue, self._config, state.value, b"")
-        yield from self._unmark(queue)
-        return purged
-
-    def _task(self, queue: str, id: str) -> Steps[bytes]:
-        """The bytes of a job; empty for none."""
-        row = yield from self._row(queue, id)
-        return row[2] if row else b""
-
-    def _take_out(self, queue: str, body: bytes) -> Steps[int]:
-        """Remove or cancel all tasks that wait, then their markers. If the caller dies before, maintenance does."""
-        taken = yield from self._in_rounds("take_out", queue, self._config, limits.MAX_BATCH, body)
-        yield from self._unmark(queue)
-        return taken
-
     def _unmark(self, queue: str) -> Steps[None]:
-        """Remove the markers of tasks that scripts removed."""
+        """Remove the markers of tasks that scripts removed. If the caller dies before, maintenance does."""
         removed = f"{self.prefix(queue)}:removed"
         for _ in range(limits.PURGE_ROUNDS):
             tasks: list[bytes] = yield Command(("LRANGE", removed, -UNMARK_PAGE, -1))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from tenure.core.job import JobView
-from tenure.core.steps import Arg, Command, Steps
+from tenure.core.job import JobRecord
+from tenure.core.steps import Command, Steps
 from tenure.engines.kit.encoding import as_bytes, as_text
-from tenure.engines.kit.inspect import LanelessInspector
-from tenure.engines.worqr.config import FIND_MOST, FIND_PAGE, LIST_STEPS, SWEEP_PAGE, WORKERS_MOST, WorqrConfig
-from tenure.engines.worqr.records import read_view
+from tenure.engines.kit.lists.queue import ListQueue
+from tenure.engines.worqr.config import LIST_STEPS, SWEEP_PAGE, WORKERS_MOST, WorqrConfig
+from tenure.engines.worqr.records import read_task
 
 NAME: Final = "worqr"
 _ENDS: Final = (b"failed", b"broken", b"cancelled")
 _SHA1: Final = re.compile("[0-9a-f]{40}")
 
 
-class WorqrInspector(LanelessInspector):
+class WorqrInspector(ListQueue):
     """Reading half of the engine."""
 
     base: str
@@ -42,9 +42,9 @@ class WorqrInspector(LanelessInspector):
                 break
         return sorted(filter(None, found))
 
-    def job(self, queue: str, id: str) -> Steps[JobView | None]:
-        row = yield from self._row(queue, id)
-        return self._view(queue, row) if row else None
+    @staticmethod
+    def _read(queue: str, id: bytes, data: bytes) -> JobRecord:
+        return read_task(queue, as_text(id), data)
 
     def _row(self, queue: str, id: str) -> Steps[list[Any] | None]:
         """A row of lua/lib/view.lua: of a process or record, or of a task that waits, by the hash of its bytes.
@@ -55,17 +55,6 @@ class WorqrInspector(LanelessInspector):
         row = yield from self._ask("show", queue, name)
         if (row and row[1] not in _ENDS) or not _SHA1.fullmatch(id):
             return row or None
-        start = 0
-        while 0 <= start < FIND_MOST:
-            found = yield from self._ask("find", queue, name, start, FIND_PAGE)
-            if isinstance(found, list):
-                return found
-            start = found
-        # It was claimed meanwhile, or an original runs it, if it is not unknown.
-        return (yield from self._ask("running", queue, name)) or row or None
-
-    def _view(self, queue: str, row: list[Any]) -> JobView:
-        return read_view(queue, row, self.config.alone_from)
-
-    def _page_args(self) -> tuple[Arg, ...]:
-        return (self._config,)
+        # Else it was claimed meanwhile, or an original runs it, if it is not unknown.
+        found = (yield from self._find(queue, name)) or (yield from self._ask("running", queue, name))
+        return found or row or None

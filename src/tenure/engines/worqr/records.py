@@ -9,15 +9,13 @@ with a mark of its own right behind the version, since the wire has none:
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Final
 
 from msgspec import json, structs
 
-from tenure.core.job import JobRecord, JobView, NewJob, State
-from tenure.core.shape import PLAIN, Shape
+from tenure.core.job import JobRecord, NewJob
+from tenure.core.shape import Shape
 from tenure.engines.kit import envelope
-from tenure.engines.kit.encoding import as_text, message_of, number_of, read_error
-from tenure.engines.kit.suspects import why_it_waits
 
 _HEAD: Final = b'{"tenure":1,'
 _PERSISTENT: Final = b'"persistent":true,'
@@ -59,30 +57,3 @@ def read_task(queue: str, id: str, task: bytes) -> JobRecord:
 def md5_of_record(record: JobRecord) -> str:
     """The MD5 of the task that this record was read from, if Tenure wrote it."""
     return md5_of(record.payload if record.malformed else write_task(record))
-
-
-def read_view(queue: str, row: list[Any], alone_from: int) -> JobView:
-    """A row of lua/lib/view.lua. `alone_from`: from how many crashes on a job runs alone."""
-    id, state, task, failures, crashes, doubtful, error, due, worker, token, started, ended, expires, cancel = row
-    record = read_task(queue, as_text(id), task)
-    ready = state == State.READY.value.encode()
-    return JobView(
-        record.id,
-        queue,
-        State(state.decode()),
-        task=record.task,
-        payload=record.payload,
-        timeout_ms=record.timeout_ms,
-        failures=failures,
-        crashes=crashes,
-        due_ms=int(float(due)) if due else None,
-        worker=as_text(worker) or None,
-        token=number_of(token),
-        started_ms=number_of(started),
-        ended_ms=number_of(ended),
-        expires_ms=number_of(expires),
-        error=read_error(error) if error else None,
-        shape=record.shape if record.shape.persistent else PLAIN,
-        cancelling=message_of(cancel) if cancel else None,
-        waits=why_it_waits(doubtful, alone_from) if ready else None,
-    )
