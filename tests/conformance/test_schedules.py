@@ -173,7 +173,7 @@ def test_a_parked_job_holds_back_the_ticks_of_its_own_task_only(world: World, ta
     assert tick(world, "a") is Ticked.ENQUEUED
     assert world.settle(world.take_one(), Unroutable())
     assert world.state("a") is State.UNROUTABLE
-    put(world, spec(task=task), now_of(world) - 1_000, digest_of(spec(task="old")))
+    assert put(world, spec(task=task), now_of(world), digest_of(spec(task="old")))
     world.pass_time(STEP)
     assert tick(world, "b") is answer
     assert world.state("a") is State.UNROUTABLE
@@ -185,7 +185,7 @@ def test_overlap_cancel_ends_a_parked_job_of_another_task(world: World) -> None:
     put(world, old, now_of(world) - 1_000)
     assert tick(world, "a") is Ticked.ENQUEUED
     assert world.settle(world.take_one(), Unroutable())
-    put(world, new, now_of(world) - 1_000, digest_of(old))
+    assert put(world, new, now_of(world), digest_of(old))
     world.pass_time(STEP)
     assert tick(world, "b") is Ticked.ENQUEUED
     assert world.state("a") is State.CANCELLED
