@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from tenure import engines
 from tenure.cli import commands
 from tenure.cli.errors import Exit
 from tenure.cli.table import COMMANDS
 from tenure.core import errors, log_events
 from tenure.core.unsupported import NAMES
+from tenure.engines.native.scripts import SCRIPTS
 from tenure.protocols.registry import ENTRIES, parse_protocol
 from tenure.settings import Settings, variables
 
-REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+ENGINES = Path(engines.__file__).parent
+LUA = [ENGINES / "native" / "lua", ENGINES / "kit" / "lua"]
 
 
 def command_line() -> str:
@@ -135,23 +141,92 @@ def log() -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def lua() -> str:
+    """The scripts of the native engine, the libraries of each, and what these are for."""
+    rows, users = [], Counter[str]()
+    for name, script in sorted(SCRIPTS.items()):
+        libraries = _libraries_of(_lua_file(f"{name}.lua"), {})
+        users.update(libraries.keys())
+        paths = [_lua_file(f"{name}.lua"), *libraries.values()]
+        lines = sum(len(path.read_text().splitlines()) for path in paths)
+        rows.append(
+            f"| `{script.name}` | {_purpose(paths[0])} | {len(paths)} | {lines} | {' '.join(sorted(libraries))} |"
+        )
+    shown = [
+        f"| `{name}` | {_purpose(path)} | {len(path.read_text().splitlines())} | {users[name]} |"
+        for name in sorted(users)
+        if (path := _lua_file(f"lib/{name}.lua", f"{name}.lua")).parent.name == "lib"
+    ]
+    return "\n".join(
+        [
+            "# Lua scripts of the native engine",
+            "",
+            "Every change of a job is one Lua script, which Redis runs whole or not at all. A script is a file of",
+            "`src/tenure/engines/native/lua` (or `kit/lua`, which the engines share) with its libraries in place.",
+            "Written by `make docs`; `make check` compares.",
+            "",
+            "Read `claim` and `settle` first: these plain scripts are for queues with plain jobs only. They refuse all",
+            "else before they change anything; the engine then calls `claim_full` or `settle_full`: see",
+            "[decision 0028](../decisions/0028-plain-and-full-scripts.md).",
+            "",
+            "| script | what it does | files | lines | libraries |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            "## Libraries",
+            "",
+            "`scripts`: how many of the scripts above have it.",
+            "",
+            "| library | what it is for | lines | scripts |",
+            "|---|---|---|---|",
+            *shown,
+            "",
+        ]
+    )
+
+
+def _lua_file(*names: str) -> Path:
+    return next(path for folder in LUA for name in names if (path := folder / name).is_file())
+
+
+def _libraries_of(path: Path, found: dict[str, Path]) -> dict[str, Path]:
+    for names in re.findall(r"^--@(?:include|part) (.*)$", path.read_text(), re.MULTILINE):
+        for name in names.split():
+            if name not in found:
+                found[name] = _lua_file(f"lib/{name}.lua", f"{name}.lua")
+                _libraries_of(found[name], found)
+    return found
+
+
+def _purpose(path: Path) -> str:
+    """The first sentence of a file."""
+    head = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("-- ") or re.match("-- (KEYS|ARGV|Needs|Defines|Sets|Redis)", line):
+            break
+        head.append(line.removeprefix("-- "))
+    sentence = re.split(r"(?<=[.]) ", " ".join(head).partition(": ")[2])[0].replace("|", "\\|")
+    return sentence[:1].upper() + sentence[1:]
+
+
 PAGES = {
-    "command-line.md": command_line,
-    "log.md": log,
-    "settings.md": settings,
-    "errors.md": error_tree,
-    "protocols.md": protocols,
+    "reference/command-line.md": command_line,
+    "reference/log.md": log,
+    "reference/settings.md": settings,
+    "reference/errors.md": error_tree,
+    "reference/protocols.md": protocols,
+    "explanation/lua.md": lua,
 }
 
 
 def main() -> int:
     wrong = 0
     for name, make in PAGES.items():
-        page, text = REFERENCE / name, make()
+        page, text = DOCS / name, make()
         if "--check" not in sys.argv:
             page.write_text(text)
         elif not page.exists() or page.read_text() != text:
-            print(f"docs/reference/{name} is not what the code says: run `make docs`", file=sys.stderr)
+            print(f"docs/{name} is not what the code says: run `make docs`", file=sys.stderr)
             wrong = 1
     return wrong
 

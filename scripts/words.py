@@ -46,6 +46,8 @@ def prose(root: Path) -> Iterator[tuple[str, str]]:
     """Yield each file's name and its prose: pages, docstrings, strings with a space in them, and comments."""
     for page in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")]):
         text = page.read_text(encoding="utf-8")
+        if page.name == "lua.md":  # it repeats the comments of the scripts
+            continue
         yield page.relative_to(root).as_posix(), unreleased(text) if page.name == "CHANGELOG.md" else text
     for source in sorted(root.glob("src/**/*.py")):
         yield source.relative_to(root).as_posix(), in_python(source.read_text(encoding="utf-8"))

@@ -93,7 +93,7 @@ LIMIT_WRITING: Final[dict[str, Operation]] = (
         "settle all under limits": Operation(1, settle(g1=Completed(b"", 0), w1=Released()), ends=("g1",)),
         "claim under limits": Operation(1, act("lease", "w2", ["q"], 9)),
         "claim for a free place": Operation(1, act("lease", "w2", ["q"], 9), before=freed),
-        "claim of all queues for a free place": Operation(2, act("lease", "w2", QUEUES, 9), before=freed),
+        "claim of all queues for a free place": Operation(3, act("lease", "w2", QUEUES, 9), before=freed),
         "claim by hand for a free place": Operation(1, act("lease", "hand", ["q"], 1, 5_000), before=freed),
         "beat under limits": Operation(1, lambda scene: scene.engine.heartbeat("w", ["q"], refs(scene, "g1", "w1"))),
         "leave under limits": Operation(2, act("leave", "w", ["q"])),

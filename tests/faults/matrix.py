@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from tenure.core.errors import QueueFull
 from tenure.core.job import Lease, LeaseRef, NewJob, State
 from tenure.core.outcome import Completed, Outcome
@@ -82,14 +80,9 @@ def through(number: int, call: Command | Invoke, send: Send) -> Reply:
     return send(call)
 
 
-def repeated(call: Command | Invoke) -> Command | Invoke:
-    """The call as a driver repeats it: a claim without the wait before it, which takes a wake-up at most."""
-    return replace(call, lead=None) if isinstance(call, Invoke) else call
-
-
 def comparable(call: Command | Invoke, reply: Reply) -> Reply:
     """A reply without what depends on the moment: when to look again, and what was dropped."""
-    if isinstance(call, Invoke) and call.script.name == "claim":
+    if isinstance(call, Invoke) and call.script.name in ("claim", "claim_full") and isinstance(reply, list):
         return reply[1]
     if isinstance(call, Invoke) and call.script.name == "schedule_announce":
         return reply[1:]

@@ -123,7 +123,7 @@ SETTLES: Final = {
 }
 CLAIMS: Final = {
     "claim of lanes": Operation(1, act("lease", "w2", ["q"], 3)),
-    "claim of all that may run": Operation(2, act("lease", "w2", QUEUES, 99)),
+    "claim of all that may run": Operation(3, act("lease", "w2", QUEUES, 99)),
     "claim several of a lane": Operation(1, act("lease", "w2", ["q"], 9, of_lane={"q": 2})),
     "claim by hand": Operation(1, act("lease", "hand", ["q"], 9, 5_000)),
     "claim from a paused queue": Operation(

@@ -24,7 +24,6 @@ from tests.faults.matrix import (
     check_nothing_is_lost,
     comparable,
     recover,
-    repeated,
     run,
     through,
 )
@@ -32,7 +31,7 @@ from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_sc
 from tests.faults.schedule_operations import SCHEDULE_READING, SCHEDULE_WRITING, schedule_scene
 from tests.faults.shape_operations import SHAPE_READING, SHAPE_WRITING
 from tests.faults.shape_scene import shape_scene
-from tests.support.stepping import Crashed, Send, Session, attempt, send_with, step
+from tests.support.stepping import Crashed, Send, Session, attempt, repeated, send_with, sent_again, step
 from tests.support.world import World
 
 # The answers that Redis remembers for the session of ARGV[1] become older by ARGV[2] ms.
@@ -120,7 +119,7 @@ def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, opera
             return reply
         before = world.entry.timeless(world.dump())
         world.command("EVAL", AGE, 0, f"*:{nonces.name}", LONGEST_MS)
-        again = send(repeated(call))
+        again = sent_again(call, reply, send)
         if isinstance(call, Invoke) and call.script.name == "maintain":
             assert again[:4] == [0, 0, 0, 0]
         else:

@@ -50,7 +50,7 @@ REPLIES: Final[dict[str, bytes | None]] = {
 LOOPS: Final = {
     "fetch": SCRIPTS["claim"].sha.encode(),
     "fetch, waiting": b"BLPOP",
-    "settle": SCRIPTS["settle"].sha.encode(),
+    "settle": SCRIPTS["settle_full"].sha.encode(),  # a job that reports its progress is more than plain
     "maintain": SCRIPTS["maintain"].sha.encode(),
     "present": SCRIPTS["announce"].sha.encode(),
     "report": SCRIPTS["progress"].sha.encode(),

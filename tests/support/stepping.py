@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from tenure.core.errors import ReplyError, TenureError, Unreachable
 from tenure.core.steps import Command, Draw, Invoke, Nonce, Reply, Steps, Work
+from tenure.engines.native.engine import MORE, MORE_NOW
+from tenure.engines.native.scripts import SCRIPTS
 from tenure.redis.sync import SyncDriver
 
 T = TypeVar("T")
@@ -61,6 +65,19 @@ def attempt(send: Send, call: Command | Invoke) -> tuple[Reply, ReplyError | Non
         return send(call), None
     except ReplyError as error:
         return None, error
+
+
+def repeated(call: Command | Invoke) -> Command | Invoke:
+    """The call as a driver repeats it: a claim without the wait before it, which takes a wake-up at most."""
+    return replace(call, lead=None) if isinstance(call, Invoke) else call
+
+
+def sent_again(call: Command | Invoke, reply: Reply, send: Send) -> Reply:
+    """The reply of a call that is sent again: that of the full script, where the plain one leaves it to that."""
+    again = send(repeated(call))
+    if isinstance(call, Invoke) and again in (MORE, MORE_NOW) and reply not in (MORE, MORE_NOW):
+        return send(replace(call, script=SCRIPTS[f"{call.script.name}_full"], lead=None))
+    return again
 
 
 def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:

@@ -158,7 +158,7 @@ def test_engines_share_the_operations_that_they_do_not_have_themselves():
 
 
 def test_a_library_stands_once_in_a_script_and_speaks_the_words_of_the_engine():
-    ours, theirs = native.SCRIPTS["settle"].text, redis_work_queue.SCRIPTS["settle"].text
+    ours, theirs = native.SCRIPTS["settle_full"].text, redis_work_queue.SCRIPTS["settle"].text
     assert ours.count("local function clock()") == ours.count("local lazy =") == 1
     assert "key('call:' .. session)" in ours
     assert "key('done:' .. session)" in theirs

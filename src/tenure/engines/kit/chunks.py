@@ -70,7 +70,7 @@ def args_of(chunk: list[Part]) -> Iterator[Arg]:
 
 
 def weight_of(shape: Shape) -> int:
-    """What a shape adds to the weight of a job, by the commands that Redis runs for it."""
+    """What a shape adds to the weight of a job, by the commands that Redis runs for it. Only `PLAIN` adds nothing."""
     if shape is PLAIN:  # most are
         return 0
     return (
@@ -79,6 +79,7 @@ def weight_of(shape: Shape) -> int:
         + 2 * (shape.priority != 0)
         + 6 * len(shape.limits)
         + 4 * (shape.share is not None)
+        + shape.persistent
     )
 
 

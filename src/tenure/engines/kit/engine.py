@@ -220,11 +220,15 @@ class ScriptedEngine(Scripted):
         who: tuple[Arg, ...] = (nonce.session, nonce.number, self._config, as_bytes(ask.worker), limit)
         kind = str(ask.slots) if ask.lease_ms is None else "h"
         args = (*who, ask.lease_ms or self.timing.lease_ms, kind, ask.alone.value, ask.of_lane.get(queue, 1))
-        next_ms, rows, lost, how, *notes = yield self._call("claim", queue, args)
+        next_ms, rows, lost, how, *notes = yield from self._run("claim", queue, args)
         self._note_claim(ask.worker, queue, next_ms, notes)
         leases = [self._lease(ask.worker, queue, row, max(0, how)) for row in rows]
         dropped = [self._dropped(queue, entry) for entry in lost]
         return Leased(tuple(leases), tuple(dropped), (), known(next_ms), queue if how < 0 else None)
+
+    def _run(self, script: str, queue: str, args: tuple[Arg, ...], plain: bool = True) -> Steps[Reply]:
+        """Call `claim` or `settle`. `plain`: as far as the caller knows, the call is about plain jobs only."""
+        return (yield self._call(script, queue, args))
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         answers = [False] * len(settlements)
@@ -242,7 +246,9 @@ class ScriptedEngine(Scripted):
                 parts[ref] = part_of(position, lease, outcome)
         for (queue, worker), parts in groups.items():
             for chunk in chunks(parts.values()):
-                reply = yield from self._act("settle", queue, self._config, as_bytes(worker), *args_of(chunk))
+                nonce: Nonce = yield Draw()
+                args = (nonce.session, nonce.number, self._config, as_bytes(worker), *args_of(chunk))
+                reply = yield from self._run("settle", queue, args, plain=all(map(_completes_plain, chunk)))
                 for part, settled in zip(chunk, reply, strict=True):
                     answers[part.position] = settled == ord("1")
         return answers
@@ -330,6 +336,11 @@ class ScriptedEngine(Scripted):
     def _of_all(self, script: str, *args: Arg) -> Steps[Reply]:
         """A call about no queue in particular."""
         return (yield Invoke(self.scripts[script], (self.shared(),), args))
+
+
+def _completes_plain(part: Part) -> bool:
+    """Whether a part of a settlement completes a plain job."""
+    return part.weight == 1 and part.args[2] == "c"
 
 
 def _orphaned(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) -> Lease:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from tenure.core.engine import Feature, Maintained, Trait
 from tenure.core.errors import QueueFull, ReplyError, UnsupportedFeature
@@ -29,6 +29,15 @@ from tenure.engines.native.wire import (
     too_long,
 )
 
+MORE: Final = b"+"
+"""The answer of a plain script for a queue that is more than plain."""
+MORE_NOW: Final = b"-"
+"""Its answer when only this call needs the full script."""
+FULL_CALLS: Final = 1_000
+"""How many calls in a row go to the full script of such a queue, until the plain one is tried again."""
+FULL_MAX: Final = 10_000
+"""Queues that an engine remembers as more than plain. With more, it forgets all of them."""
+
 __all__ = ["NativeConfig", "NativeEngine"]
 
 
@@ -51,6 +60,24 @@ class NativeEngine(PartitionedEngine):
         self.namespace = namespace
         self.config = config or NativeConfig()
         super().__init__(self.config.timing, self.config.as_argument())
+        self._full: dict[tuple[str, str], int] = {}
+        """Script and place of a queue that was more than plain, and for how many calls that is taken for granted."""
+
+    def _run(self, script: str, queue: str, args: tuple[Arg, ...], plain: bool = True) -> Steps[Reply]:
+        """Call the plain script first: lua/claim.lua or lua/settle.lua. The full one is called for what the plain one
+        refuses, under the same nonce: if the plain one has done its work, the full one finds its answer."""
+        left = self._full.get((script, queue), 0)
+        if plain and not left:
+            reply = yield self._call(script, queue, args)
+            if reply not in (MORE, MORE_NOW):
+                return reply
+            if reply == MORE:
+                if len(self._full) >= FULL_MAX:
+                    self._full.clear()
+                self._full[script, queue] = FULL_CALLS
+        elif plain:
+            self._full[script, queue] = left - 1
+        return (yield self._call(f"{script}_full", queue, args))
 
     def prefix(self, queue: str) -> str:
         return queue_prefix(self.namespace, queue)

@@ -1,46 +1,38 @@
--- settle: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
+-- settle: complete jobs of one worker: those without a shape, in a queue where no job has failed, is watched or has notes. For all
+-- others there is settle_full.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind: c completed, r retry, d retry that does not count (head: the limit that rests meanwhile, or ''), l released, k crashed,
--- u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept, or the delay of a retry.
--- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
--- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
--- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
---@include keys digits number answers counted endline
+-- kind, ms, head, body: as for settle_full.
+-- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; or +: nothing has changed, call settle_full.
+-- Invariant: a job that was settled has left `jobs` and `held:<worker>`; its end is kept for `ms`, or not at all.
+--@include keys digits number answers endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local held_key = key('held:' .. worker)
---@include once
---@include now
-local ids, keeps, completes = {}, false, true
+local again = recall(session, number)
+if again then return again end
+local ids, keeps = {}, false
 for i = 5, #ARGV, 6 do
+  if ARGV[i + 2] ~= 'c' then return '+' end
   ids[#ids + 1] = ARGV[i]
-  completes = completes and ARGV[i + 2] == 'c'
   keeps = keeps or ARGV[i + 3] ~= '0'
 end
--- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first
--- one that is written, it is one by itself.)
+
+-- Read the keys that are written below: a wrong type is an error here, before anything has changed. (`jobs` is the first that is
+-- written.)
 local held, held_count = call('HMGET', held_key, unpack(ids)), call('HLEN', held_key)
-local kept_count = keeps and call('HLEN', key('ended')) and call('ZCARD', key('completed'))
+local kept = keeps and call('HLEN', key('ended')) and call('ZCARD', key('completed'))
 call('HLEN', key('meta'))
 if held_count <= #ids then call('ZCARD', key('holders')) end
-local is_plain = completes
 for n = 1, #ids do
-  is_plain = is_plain and not (held[n] and string.find(held[n], '=', 1, true))
+  if held[n] and string.find(held[n], '=', 1, true) then return '+' end
 end
-is_plain = is_plain
-  and call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects')) == 0
+if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects')) > 0 then return '+' end
 
--- Most calls only complete plain jobs, of a queue in which no job has failed, is watched or has notes. The others also have:
--- the texts of `tries`, the list of completed jobs, what settles a job (nil: it is completed), and what is left to do in the end.
-local tries, completed_ids, settle_other, finish
-if not is_plain then
---@part settleother
-end
-local jobs, ended, expiries, completed, gone = key('jobs'), {}, {}, 0, 0
-local answers = string.rep('1', #ids)
+local now = call('TIME')
+local time = now[1] * 1000 + math.floor(now[2] / 1000)
+local jobs, ended, expiries, completed, gone, answers = key('jobs'), {}, {}, 0, 0, string.rep('1', #ids)
 -- Most ends are kept for the same time, so the text of their times is made once.
 local kept_for, kept_until, times
-
 for n, id in ipairs(ids) do
   local at, settled = 6 * n - 1, false
   local token, ttl = ARGV[at + 1], ARGV[at + 3]
@@ -48,18 +40,15 @@ for n, id in ipairs(ids) do
   if mine == token then
     gone = gone + 1
     ids[gone] = id
-    settled = settle_other and settle_other(id, n, at, claimed)
     -- The first end removes the record: two leases of one job can only come from a list that another program wrote to.
-    if settled == nil and call('HDEL', jobs, id) == 1 then
+    if call('HDEL', jobs, id) == 1 then
       settled, completed = true, completed + 1
-      if completed_ids then completed_ids[completed] = id end
+      if ttl ~= '0' and ttl ~= kept_for then
+        kept_for, kept_until = ttl, digits(time + ttl)
+        times = time .. ' ' .. kept_until
+      end
       if ttl ~= '0' then
-        if ttl ~= kept_for then
-          kept_for, kept_until = ttl, digits(time + ttl)
-          times = time .. ' ' .. kept_until
-        end
-        local failures, crashes = counted(tries and tries[n])
-        local line = end_line('completed', times, failures, crashes, token, worker, claimed)
+        local line = end_line('completed', times, 0, 0, token, worker, claimed)
         ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. ARGV[at + 5]
         expiries[#expiries + 1], expiries[#expiries + 2] = kept_until, id
       end
@@ -71,20 +60,18 @@ end
 if #ended > 0 then
   call('HSET', key('ended'), unpack(ended))
   call('ZADD', key('completed'), unpack(expiries))
-  local most = number_in(ARGV[3], 'completed_max')
-  if kept_count + #ended / 2 > most then
---@part trim
-    trim('completed', most)
+  local over = math.min(kept + #ended / 2 - number_in(ARGV[3], 'completed_max'), 1000)
+  local oldest = over > 0 and call('ZRANGE', key('completed'), 0, over - 1) or {}
+  if #oldest > 0 then
+    call('HDEL', key('ended'), unpack(oldest))
+    call('ZREM', key('completed'), unpack(oldest))
+    call('HINCRBY', key('meta'), 'trimmed_completed', #oldest)
   end
 end
 if completed > 0 then call('HINCRBY', key('meta'), 'completed', completed) end
-if finish then finish() end
-if gone > 0 then
-  local left = held_count - call('HDEL', held_key, unpack(ids, 1, gone))
-  if left == 0 then call('ZREM', key('holders'), worker) end
-  if left == 0 and not is_plain then call('ZREM', key('suspects'), worker) end
-else
---@part full
-  allow_when_full()
+if gone == 0 then
+  call('DEL', key('full')) -- at the memory limit, too, Redis lets the answer be written: see lib full
+elseif call('HDEL', held_key, unpack(ids, 1, gone)) == held_count then
+  call('ZREM', key('holders'), worker)
 end
 return remember(session, number, answers)

@@ -62,7 +62,7 @@ local function requeue(config, time, entries, bounded)
   blame.assign(config, time, entries)
   local out = { again = {}, counts = {}, front = {}, isolated = {}, crashed = 0 }
   local tries = call('EXISTS', key('tries')) == 1 and call('HMGET', key('tries'), unpack(ids)) or {}
-  local asked = cancels_asked(ids)
+  local asked = notes.cancels(ids)
   for n, entry in ipairs(entries) do
     if bounded and room <= 0 then break end
     done, room = n, room - 1
@@ -71,7 +71,7 @@ local function requeue(config, time, entries, bounded)
       bring_back(config, time, entry, tries[n], asked[n], out)
     end
   end
-  clear_notes(out.again)
+  notes.clear(out.again)
   if out.crashed > 0 then call('HINCRBY', key('meta'), 'crashed', out.crashed) end
   if #out.counts > 0 then call('HSET', key('tries'), unpack(out.counts)) end
   if #out.front > 0 then

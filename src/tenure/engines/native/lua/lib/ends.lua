@@ -19,8 +19,8 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   call('HINCRBY', key('meta'), state, 1)
   -- A job that blocks its lane keeps its key: if a job behind it took the key, it could not be retried.
   if shape ~= '' and not blocks then uniques.free_key(shape, id, state == 'cancelled') end
-  clear_notes({ id })
-  publish_end(id, state)
+  notes.clear({ id })
+  watched.publish_end(id, state)
   trim(state, config.failed_max)
 end
 
@@ -36,7 +36,7 @@ local function remove(ids)
       lane_ends.leave(shape, id)
       uniques.free_key(shape, id, true)
     end
-    publish_end(id, 'discarded')
+    watched.publish_end(id, 'discarded')
   end
 end
 

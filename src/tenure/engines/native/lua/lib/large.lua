@@ -2,7 +2,9 @@
 -- `meta.large` is set while there may be large records; without it no call asks for sizes.
 -- Defines: has_large, large, note_size, readable, some_of. Redis: reads and writes.
 local large = nil
-local function has_large()
+-- Whether there may be large records. `known`: what the caller has read.
+local function has_large(known)
+  if known ~= nil then large = known end
   if large == nil then large = call('HEXISTS', key('meta'), 'large') == 1 end
   return large
 end

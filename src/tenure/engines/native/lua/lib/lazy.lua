@@ -22,10 +22,11 @@ local uses_features = true
 local function shared_key(suffix) return (KEYS[2] or '{' .. string.match(prefix, '^{([^:}]*)') .. '}') .. ':' .. suffix end
 
 -- Whether jobs of the queue may have limits: `meta.limited`. `check_types` finds out as well. The libs of limits are made when a
--- call first learns that there are some: see lib limiting.
+-- call first learns that there are some: see lib limiting. `known`: what the caller has read.
 local limited, make_limits = nil, nil
 local shapes, gates, limits, rates, open_lanes, passes, places, reservations, starts
-local function has_limits()
+local function has_limits(known)
+  if known ~= nil then limited = known end
   if limited == nil then limited = call('HEXISTS', key('meta'), 'limited') == 1 end
   if limited and make_limits then
     local make = make_limits

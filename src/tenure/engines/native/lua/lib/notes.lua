@@ -1,22 +1,27 @@
 -- lib notes: notes about active jobs: that a job is to be cancelled (the body of that end), and its progress.
--- Defines: cancels_asked, clear_notes, noted. Redis: reads and writes.
+-- Defines: notes. Redis: reads and writes.
 --@include lazy
-local noted = nil
-local function has_notes()
-  if noted == nil then
-    noted = uses_features and call('EXISTS', key('cancelling'), key('progress')) > 0
+local notes = setmetatable({ function(my)
+  local are_there = nil
+  local function has_notes()
+    if are_there == nil then
+      are_there = uses_features and call('EXISTS', key('cancelling'), key('progress')) > 0
+    end
+    return are_there
   end
-  return noted
-end
 
--- The body of the end of each of these jobs that is to be cancelled.
-local function cancels_asked(ids)
-  return has_notes() and call('HMGET', key('cancelling'), unpack(ids)) or {}
-end
+  -- Note that no job has notes: a caller has asked.
+  function my.are_absent() are_there = false end
 
-local function clear_notes(ids)
-  if #ids > 0 and has_notes() then
-    call('HDEL', key('cancelling'), unpack(ids))
-    call('HDEL', key('progress'), unpack(ids))
+  -- The body of the end of each of these jobs that is to be cancelled.
+  function my.cancels(ids)
+    return has_notes() and call('HMGET', key('cancelling'), unpack(ids)) or {}
   end
-end
+
+  function my.clear(ids)
+    if #ids > 0 and has_notes() then
+      call('HDEL', key('cancelling'), unpack(ids))
+      call('HDEL', key('progress'), unpack(ids))
+    end
+  end
+end }, lazy)

@@ -5,11 +5,17 @@ local function tombstone_name(list, id)
   return list == 'ready' and id or '@' .. list .. '/' .. id
 end
 
-local has_tombstones = nil
+local there = nil
+-- Whether there are tombstones. `known`: what the caller has found out.
+local function has_tombstones(known)
+  if known ~= nil then there = known end
+  if there == nil then there = call('EXISTS', key('ghosts')) == 1 end
+  return there
+end
+
 -- Whether to skip the entry at hand of a list: true once for every tombstone of this id there.
 local function is_tombstone(list, id)
-  if has_tombstones == nil then has_tombstones = call('EXISTS', key('ghosts')) == 1 end
-  if not has_tombstones then return false end
+  if not has_tombstones() then return false end
   local name = tombstone_name(list, id)
   local left = call('HGET', key('ghosts'), name)
   if not left then
@@ -26,8 +32,7 @@ end
 -- Forget all tombstones when no job waits. A count that stayed, since another program emptied a list, would one day hide a
 -- job of the same id.
 local function drop_tombstones()
-  if has_tombstones == nil then has_tombstones = call('EXISTS', key('ghosts')) == 1 end
-  if has_tombstones and tonumber(call('HGET', key('meta'), 'laned') or 0) <= 0 then
+  if has_tombstones() and tonumber(call('HGET', key('meta'), 'laned') or 0) <= 0 then
     call('DEL', key('ghosts'))
     call('HDEL', key('meta'), 'ghosts')
   end

@@ -1,4 +1,4 @@
--- lib turns: the order in which lanes are served. `turns` has lanes whose next job may be claimed, and shares that have such lanes.
+-- lib turns: the order in which lanes are served. `turns` has lanes with a next job that may be claimed, and shares with such lanes.
 -- A lane whose name begins with `@` is internal: all jobs without a lane that have the same limits and the same share wait in
 -- it, and none of them occupies it.
 -- Defines: is_internal, turns. Redis: reads and writes.
