@@ -67,7 +67,7 @@ def test_a_limit_takes_those_that_ended_first(app, fail):
 
 def test_progress_is_reported_before_the_first_change_and_after_each(app, some):
     seen = []
-    app.control.retry_all(progress=lambda change: seen.append((change.meant, change.done["retried"])))
+    app.control.retry_all(everything=True, progress=lambda change: seen.append((change.meant, change.done["retried"])))
     assert seen == [(3, 0), (3, 1), (3, 2), (3, 3)]
 
 
@@ -188,6 +188,9 @@ def test_all_jobs_of_all_queues_are_not_meant_by_mistake(app, some):
     assert app.control.discard_matching(everything=True).done == {"removed": 4}
 
 
+async def in_the_background(change: Any) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("call", "options", "words"),
     [
@@ -198,6 +201,12 @@ def test_all_jobs_of_all_queues_are_not_meant_by_mistake(app, some):
         ("retry_all", {"limit": 10_001}, "limit must be a whole number from 1 to 10,000"),
         ("retry_all", {"rate": 0.5}, "rate must be a whole number"),
         ("retry_all", {"older_than": -1}, "older_than must be"),
+        ("retry_all", {}, "All jobs of all queues are meant.* everything=True"),
+        ("retry_all", {"dry_run": "no"}, "dry_run must be True or False, got 'no'"),
+        ("retry_all", {"queue": "q", "progress": 3}, "progress must be a function that is not async, got an int"),
+        ("retry_all", {"queue": "q", "progress": in_the_background}, "not async, got an async one"),
+        ("retry_all", {"task": Selection}, "task must be a name, got a type. Pass its name"),
+        ("retry_all", {"error": ValueError}, "error must be a name, got a type. Pass the name of the class"),
         ("retry_all", {"taks": "shop.send"}, "option must be one of .*, got 'taks'. Did you mean 'task'"),
     ],
 )

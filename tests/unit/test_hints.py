@@ -65,6 +65,8 @@ def test_methods_of_other_work_queues_name_ours(owner: object, name: str, advice
         ("countdown", r"Use delay\."),
         ("max_retries", r"Use retries\."),
         ("bind", r"Call tenure\.current_job\(\) in the task\."),
+        ("retry", r"Use retries, or retry_on for the errors\."),
+        ("cron", r"Use schedule=Cron\(\.\.\.\)\."),
         ("tmeout", r"Did you mean 'timeout'\?"),
     ],
 )
@@ -84,6 +86,7 @@ def test_unknown_options_name_ours(option: str, advice: str) -> None:
     ("kind", "named", "advice"),
     [
         (Unique, {"on_conflit": "replace"}, r"keyword argument 'on_conflit'\. Did you mean 'on_conflict'\?"),
+        (Cron, {"expression": "* * * * *", "timezone": "UTC"}, r"'timezone'\. Use tz\."),
         (Retry, {"dely": 30}, r"Did you mean 'delay'\?"),
         (Tenure, {"namespce": "shop"}, r"Did you mean 'namespace'\?"),
         (Every, {"lightyears": 2}, "unexpected keyword argument 'lightyears'$"),
@@ -93,6 +96,11 @@ def test_unknown_options_name_ours(option: str, advice: str) -> None:
 def test_unknown_keywords_of_constructors_name_the_nearest(kind: Any, named: Any, advice: str) -> None:
     with pytest.raises(TypeError, match=advice):
         kind(**named)
+
+
+def test_an_interval_names_its_unit() -> None:
+    with pytest.raises(TypeError, match=r"^Every\(...\) takes values by name: weeks, days, hours, minutes, seconds\.$"):
+        Every(5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -175,10 +175,12 @@ def _ask(asked: Asked, action: BulkWords, plan: BulkChange) -> None:
     sure(question, yes=asked.yes, why=why, undone=f"Nothing was {action.done}.")
 
 
-def _listed(asked: Asked, action: BulkWords, plan: BulkChange) -> list[Table] | None:
+def _listed(asked: Asked, action: BulkWords, plan: BulkChange) -> list[Table] | str | None:
     title = f"{asked.named(plan.meant)} would be {action.done}"
+    if not plan.jobs:
+        return f"{title}." if action.may_be_none else None
     table = job_table(plan.jobs, time.time() * limits.SECOND, title, "", queues=asked.queue is None)
-    return [table.without("state") if asked.state else table] if plan.jobs else None
+    return [table.without("state") if asked.state else table]
 
 
 def _counted(asked: Asked, action: BulkWords, change: BulkChange) -> str | None:

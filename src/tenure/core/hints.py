@@ -16,8 +16,12 @@ OPTIONS: Final[Mapping[str, str]] = {
     "autoretry_for": "Use retry_on",
     "bind": _CURRENT_JOB,
     "countdown": "Use delay",
+    "cron": "Use schedule=Cron(...)",
+    "crontab": "Use schedule=Cron(...)",
     "default_retry_delay": "Use backoff",
+    "delay": "Use using(delay=...), at the enqueue",
     "eta": "Use run_after",
+    "every": "Use schedule=Every(...)",
     "ignore_result": "Use result_ttl=0",
     "job_id": "Use id",
     "job_timeout": "Use timeout",
@@ -28,6 +32,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "queue_name": "Use queue",
     "rate_limit": "Use limits",
     "result_expires": "Use result_ttl",
+    "retry": "Use retries, or retry_on for the errors",
     "retry_backoff": "Use backoff",
     "retry_delay": "Use backoff",
     "scheduled": "Use run_after",
@@ -35,6 +40,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "task_id": "Use id",
     "throws": "Use fail_on",
     "time_limit": "Use timeout",
+    "timezone": "Use tz",
     "_defer_by": "Use delay",
     "_defer_until": "Use run_after",
     "_job_id": "Use id",
@@ -106,7 +112,8 @@ def option_hint(word: str, known: Iterable[str]) -> str:
 
 
 def hint_at_keywords(kind: type[Any]) -> None:
-    """Let the constructor's error for an unknown keyword name the most similar one, as Python does from 3.13 on."""
+    """Let the errors of a constructor name the keyword that is most similar to an unknown one, as Python does from 3.13
+    on, and all keywords where it takes values by name only."""
     init = kind.__init__
 
     @wraps(init)
@@ -114,8 +121,11 @@ def hint_at_keywords(kind: type[Any]) -> None:
         try:
             init(self, *args, **named)
         except TypeError as error:
-            known = list(signature(init).parameters)[1:]
-            hint = next((did_you_mean(name, known) for name in named if name not in known), "")
+            parameters = list(signature(init).parameters.values())[1:]
+            known = [one.name for one in parameters]
+            if args and all(one.kind is one.KEYWORD_ONLY for one in parameters):
+                raise TypeError(f"{kind.__name__}(...) takes values by name: {', '.join(known)}.") from None
+            hint = next((option_hint(name, known) for name in named if name not in known), "")
             if not hint or "Did you mean" in str(error):
                 raise
             raise TypeError(f"{error}.{hint}") from None

@@ -75,7 +75,7 @@ class Cron:
         return (_shown if follows_clock else _named)(expression, zone, ms)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Every:
     """Due at a fixed interval, counted from 1970 (UTC) or from the `start` of the schedule.
 

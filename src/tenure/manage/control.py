@@ -13,6 +13,8 @@ from tenure.client.options import check_names
 from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, UnsupportedFeature, invalid
+from tenure.core.functions import is_async
+from tenure.core.hints import a
 from tenure.core.job import JobView, State
 from tenure.core.shape import CancelAnswer
 from tenure.core.steps import Steps
@@ -60,8 +62,8 @@ class BulkControl(Control):
 
     The changes of many jobs take the filters of `app.inspect.find`, `queue` None for all queues, and these options.
     `limit`: the most jobs to change, 10,000 by default; of ended jobs those that ended first. `dry_run`: only find
-    them. `rate`: the most jobs a second. `progress`: a function that gets the `BulkChange` before the first change and
-    after each; an error that it raises ends the change. It must not block an event loop.
+    them. `rate`: the most jobs a second. `progress`: a function, not async, that gets the `BulkChange` before the first
+    change and after each; an error that it raises ends the change. It must not block an event loop.
 
     A filter reads 10,000 jobs of each state and queue, of ended ones the newest, or with `older_than` the oldest. A job
     that has left its state before its turn comes stays as it is. They raise `InvalidArgument` and `UnsupportedFeature`.
@@ -69,13 +71,21 @@ class BulkControl(Control):
 
     @blocking
     def retry_all(
-        self, queue: str | None = None, *, state: State | str = State.FAILED, **options: Unpack[BulkOptions]
+        self,
+        queue: str | None = None,
+        state: State | str | None = None,
+        *,
+        everything: bool = False,
+        **options: Unpack[BulkOptions],
     ) -> Steps[BulkChange]:
         """Retry all jobs in one state that pass the filters. See `retry` and `BulkControl`.
 
-        app.control.retry_all("images", error="ConnectionError", newer_than=3600, rate=50).done["retried"]
+            app.control.retry_all("images", error="ConnectionError", newer_than=3600, rate=50).done["retried"]
+
+        `state` None: failed jobs. `everything`: allow a call without queue, state and filter.
         """
-        request = _request(queue, state, RETRIED, options)
+        request = _request(queue, state or State.FAILED, RETRIED, options)
+        _check_meant(request, everything or state is not None)
 
         def one(view: JobView) -> Steps[str | None]:
             return "retried" if (yield from self._client.engine.retry(view.queue, view.id)) else None
@@ -88,8 +98,8 @@ class BulkControl(Control):
     def cancel_matching(
         self,
         queue: str | None = None,
-        *,
         state: State | str | None = None,
+        *,
         reason: str = "",
         everything: bool = False,
         **options: Unpack[BulkOptions],
@@ -106,7 +116,7 @@ class BulkControl(Control):
         if not can_end and state == State.ACTIVE:
             raise unsupported(engine.name, Feature.CANCEL)
         request = _request(queue, state, CANCELLED if can_end else WAITING, options)
-        _check_meant(request, everything)
+        _check_meant(request, everything or state is not None)
 
         def one(view: JobView) -> Steps[str | None]:
             try:
@@ -147,8 +157,8 @@ class BulkControl(Control):
     def discard_matching(
         self,
         queue: str | None = None,
-        *,
         state: State | str | None = None,
+        *,
         everything: bool = False,
         **options: Unpack[BulkOptions],
     ) -> Steps[BulkChange]:
@@ -159,7 +169,7 @@ class BulkControl(Control):
         `everything`: allow a call without queue, state and filter.
         """
         request = _request(queue, state, REMOVED, options)
-        _check_meant(request, everything)
+        _check_meant(request, everything or state is not None)
         return self._run(request, Change(("removed",), self._discarded), options)
 
     adiscard_matching = asynchronous(discard_matching)
@@ -178,19 +188,23 @@ def _request(queue: str | None, state: State | str | None, states: tuple[State, 
     if state is not None and state not in states:
         raise invalid("state", f"one of {', '.join(states)}", names.shown(state))
     limit, rate = options.get("limit"), options.get("rate")
+    progress: object = options.get("progress")
+    if progress is not None and (not callable(progress) or is_async(progress)):
+        kind = "an async one" if is_async(progress) else a(type(progress).__name__)
+        raise invalid("progress", "a function that is not async", kind)
     return Request(
         states if state is None else (State(state),),
         Selection.of(**{name: options.get(name) for name in Filters.__annotations__}),  # type: ignore[arg-type]
         None if queue is None else names.queue_name(queue),
         None if limit is None else names.count(limit, "limit", least=1, most=CHANGED_MAX),
-        bool(options.get("dry_run")),
+        names.flag(options.get("dry_run", False), "dry_run"),
         None if rate is None else names.count(rate, "rate", least=1, most=RATE_MAX),
     )
 
 
 def _check_meant(request: Request, everything: bool) -> None:
     """Refuse a call that means all jobs of all queues, perhaps because a variable is None by mistake."""
-    if not everything and request.queue is None and not request.selection and len(request.states) > 1:
+    if not everything and request.queue is None and not request.selection:
         raise InvalidArgument(
-            "All jobs of all queues are meant. Name a queue, a state or a filter, or pass everything=."
+            "All jobs of all queues are meant. Name a queue, a state or a filter, or pass everything=True."
         )

@@ -15,6 +15,7 @@ from tenure.client.unique import public_view
 from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine, Trait
 from tenure.core.errors import UnsupportedFeature, invalid
+from tenure.core.hints import a
 from tenure.core.job import JobView, State
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
@@ -63,8 +64,8 @@ class Selection:
     ) -> Selection:
         """Check the filters of a caller. Raises `InvalidArgument`."""
         return cls(
-            None if task is None else names.known_id(task, "task"),
-            None if error is None else names.known_id(error, "error"),
+            _name(task, "task", "Pass its name, as in task=send.name."),
+            _name(error, "error", "Pass the name of the class."),
             _age(older_than, "older_than"),
             _age(newer_than, "newer_than"),
             None if lane is None else names.lane_name(lane),
@@ -103,6 +104,12 @@ class Selection:
 
 
 NO_SELECTION: Final = Selection()
+
+
+def _name(value: object, field: str, advice: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise invalid(field, "a name", a(type(value).__name__), advice)
+    return None if value is None else names.known_id(value, field)
 
 
 def _age(value: float | timedelta | None, field: str) -> float | None:
