@@ -243,7 +243,7 @@ def test_full_says_what_to_do(world: World) -> None:
     text = str(caught.value)
     assert "q" in text
     assert "2" in text
-    assert "LHFULL" not in text
+    assert "TNFULL" not in text
 
 
 @LENGTH

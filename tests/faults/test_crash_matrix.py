@@ -168,7 +168,7 @@ def _check_it_comes_late(world: World, call: Command | Invoke) -> None:
     harmless = harmless or call.script.name in {"schedule_announce", "partitions"}
     before = world.dump()
     _, error = attempt(send_with(world.driver), call)
-    assert error is None or error.prefix == "LHSTALE"
+    assert error is None or error.prefix == "TNSTALE"
     if not harmless:
         assert world.dump() == before
     world.audit()

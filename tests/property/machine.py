@@ -364,7 +364,7 @@ class Machine(RuleBasedStateMachine):
         before = self.world.dump()
         again, error = attempt(lambda call: sent_again(call, reply, self.send), call)
         if error is not None:
-            assert error.prefix == "LHSTALE"
+            assert error.prefix == "TNSTALE"
             assert pick % len(self.calls), "the last call is remembered"
         elif reply not in (MORE, MORE_NOW):  # else the full script has been called, too
             if call.script.name in ("claim", "claim_full"):

@@ -284,12 +284,12 @@ def test_a_key_of_another_kind_is_a_wrong_state(server: RedisServer, drive: Make
 
 @pytest.mark.parametrize(
     "text",
-    ["return redis.error_reply('LHSTALE it is gone')", "return {err='LHSTALE it is gone'}", "error('LHSTALE it')"],
+    ["return redis.error_reply('TNSTALE it is gone')", "return {err='TNSTALE it is gone'}", "error('TNSTALE it')"],
 )
 def test_a_refusal_of_a_script_keeps_its_first_word(server: RedisServer, drive: MakeDrive, text: str) -> None:
     with pytest.raises(ReplyError) as caught:
         drive(server.url).run(invoke(Script("s", text)))
-    assert caught.value.prefix == "LHSTALE"
+    assert caught.value.prefix == "TNSTALE"
 
 
 def test_an_unknown_error_keeps_its_first_word_and_shows_no_arguments(server: RedisServer, drive: MakeDrive) -> None:

@@ -25,5 +25,5 @@ ERROR_REPLIES: Final = {
     "CROSSSLOT": "CROSSSLOT Keys in request don't hash to the same slot",
     "EXECABORT": "EXECABORT Transaction discarded because of previous errors.",
     "max clients": "ERR max number of clients reached",
-    "unknown": "LHNEVERHEARD of it",
+    "unknown": "TNNEVERHEARD of it",
 }

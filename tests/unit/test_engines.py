@@ -107,7 +107,7 @@ def test_a_redis_that_is_away_is_away_for_all_queues():
 def test_a_queue_that_is_full_says_what_the_others_have_got(sent):
     def answer(call):
         if call.script.name == "enqueue" and call.keys == ("{tenure:full}",):
-            raise ReplyError("LHFULL", "LHFULL 5 5 1")
+            raise ReplyError("TNFULL", "TNFULL 5 5 1")
         return b"" if call.script.name == "partitions" else b"1"
 
     jobs = [NewJob("free", "a", b"")] * sent + [NewJob("full", "b", b"")]

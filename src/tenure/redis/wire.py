@@ -16,7 +16,7 @@ SLOW_BYTES_PER_S: Final = 1024 * 1024
 """The slowest network for which the timeout of a large call is extended."""
 
 _LARGE: Final = 256 * 1024
-KEY_FOUND: Final = "LHKEY"
+KEY_FOUND: Final = "TNKEY"
 _NAMING_KEYS: Final = f"""
 local redis = setmetatable({{ call = function(...)
   local reply = redis.pcall(...)

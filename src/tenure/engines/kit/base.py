@@ -20,7 +20,7 @@ from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 
 T = TypeVar("T")
 
-NEWER_LAYOUT: Final = "LHLAYOUT"
+NEWER_LAYOUT: Final = "TNLAYOUT"
 """The first word of the error of lua/lib/layout.lua: a newer release has written to a queue."""
 _TOTALS: Final = frozenset(
     {"completed", "failed", "broken", "cancelled", "crashed", "retried", "rounds"}

@@ -22,7 +22,7 @@ EXPORT_MOST: Final = limits.MAX_BATCH // 5
 """Jobs of one move: they may have lanes and keys, and Redis serves no other client while it adds them."""
 EXPORT_LOOKS: Final = 1_000
 """Entries of lists that one call removes, jobs and tombstones of jobs that were cancelled while they waited."""
-_BUSY: Final = "LHMOVING"
+_BUSY: Final = "TNMOVING"
 _CLOSED: Final = "-"
 
 

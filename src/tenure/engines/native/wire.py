@@ -30,15 +30,15 @@ _CONFLICTS: Final = {ord(letter): conflict for conflict, letter in _LETTERS.item
 
 WOKE: Final = b"!"
 """The end of the answer of lua/enqueue.lua when the queue had no jobs to claim before."""
-OUTDATED: Final = "LHMAP"
+OUTDATED: Final = "TNMAP"
 """The first word of the error of lua/lib/noted.lua for a caller with an old map of the queue's partitions."""
-MOVES: Final = "LHMOVES"
+MOVES: Final = "TNMOVES"
 """That of a job that has to arrive in its partition first."""
-NOT_PARTED: Final = "LHPARTS"
+NOT_PARTED: Final = "TNPARTS"
 """That of lua/retry.lua for a job that no queue with partitions can have."""
 NOT_HERE: Final = Enqueued("", False)
 """The answer for a job that belongs to another partition: see lua/lib/asked.lua."""
-TOO_LONG: Final = "LHFULL"
+TOO_LONG: Final = "TNFULL"
 """The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 
 

@@ -17,7 +17,7 @@ from tenure.engines.queue_farm.records import numbers_of, write_data
 
 NAME: Final = "queue-farm"
 T = TypeVar("T")
-WRONG_KEY: Final = "LHKEY"
+WRONG_KEY: Final = "TNKEY"
 """The first word of the error of a script that found another program's data in place of a lane."""
 DELETED: Final = "deleted"
 RETRY_LIMIT: Final = "retry-limit"

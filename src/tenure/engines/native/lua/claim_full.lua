@@ -59,7 +59,7 @@ if not has_only_lanes and uses_features and (paused or hold_left('', time) > 0) 
   return { next_ms, {}, {}, 0 }
 end
 if lapse and room == @MAX_HELD@ and call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
+  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
 end
 
 local claim = picks.new(time, micros, kind, limit, math.max(tonumber(last_token or 0), micros), config.isolate)

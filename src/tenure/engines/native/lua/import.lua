@@ -10,7 +10,7 @@ local session, number = ARGV[1], ARGV[2]
 --@include once
 check_types()
 if call('EXISTS', key('moving')) == 1 then
-  return redis.error_reply('LHMOVING jobs of this queue are on their way to another server, or this is the same queue')
+  return redis.error_reply('TNMOVING jobs of this queue are on their way to another server, or this is the same queue')
 end
 local time, found, answers, waiting = clock(), {}, {}, 0
 for i = 3, #ARGV do
@@ -21,7 +21,7 @@ for i = 3, #ARGV do
 end
 local most, have = most_jobs(), call('HLEN', key('jobs'))
 if most > 0 and waiting > 0 and have + waiting > most then
-  return redis.error_reply('LHFULL ' .. have .. ' ' .. most .. ' ' .. waiting)
+  return redis.error_reply('TNFULL ' .. have .. ' ' .. most .. ' ' .. waiting)
 end
 note_layout()
 for n, row in ipairs(found) do

@@ -4,7 +4,7 @@
 -- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none. unique: the key of
 -- its new arguments; empty: it keeps its key. map: the version of the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when there is no such job, or it is ready, active or completed; or : and the id of another job that has its unique key
--- now. Errors: LHPARTS if the job cannot be in one of several partitions, LHMOVES if it must be moved to its partition first.
+-- now. Errors: TNPARTS if the job cannot be in one of several partitions, TNMOVES if it must be moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types remember find reshape ends large noted homes
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
@@ -53,10 +53,10 @@ end
 local function misplaced(shape)
   if not homes.is_parted or call('HEXISTS', key('busy'), id) == 1 then return nil end
   local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
-  if lane and unique or shapes.word(shape, 'm') then return redis.error_reply('LHPARTS a job that needs two partitions') end
+  if lane and unique or shapes.word(shape, 'm') then return redis.error_reply('TNPARTS a job that needs two partitions') end
   local is_taken = lane and homes.has_lane(lane) or unique and uniques.rival(unique, clock())
   if homes.changes and homes.of(id, shape) ~= homes.partition and not is_taken then
-    return redis.error_reply('LHMOVES the job belongs to another partition')
+    return redis.error_reply('TNMOVES the job belongs to another partition')
   end
 end
 

@@ -34,7 +34,7 @@ if runs then
   local most = most_jobs()
   local have = most > 0 and call('HLEN', key('jobs')) or 0
   if most > 0 and have >= most then
-    return redis.error_reply('LHFULL ' .. have .. ' ' .. most .. ' 1')
+    return redis.error_reply('TNFULL ' .. have .. ' ' .. most .. ' 1')
   end
   local shape = shape_of('0 ' .. record)
   shapes.check(shape)

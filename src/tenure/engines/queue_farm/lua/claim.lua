@@ -38,7 +38,7 @@ if is_held_back(time) then
   return nothing(until_next(time, again))
 end
 if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
+  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
 end
 limit = math.min(limit, @MAX_HELD@ - call('HLEN', key('held:' .. worker)))
 

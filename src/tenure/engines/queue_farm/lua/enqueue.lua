@@ -12,7 +12,7 @@ local letters, time, lanes, order = {}, clock(), {}, {}
 for i = 5, #ARGV, 6 do
   local lane = ARGV[i + 1]
   if not lanes[lane] and not lengths_of(lane) then
-    return redis.error_reply('LHKEY ' .. spoiled_key(lane))
+    return redis.error_reply('TNKEY ' .. spoiled_key(lane))
   end
   if not lanes[lane] then lanes[lane], order[#order + 1] = true, lane end
 end

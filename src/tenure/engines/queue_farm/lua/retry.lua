@@ -10,7 +10,7 @@ local config = cjson.decode(ARGV[3])
 local kept = kept_of(id)
 if not kept then return remember(session, number, '0') end
 local lane = kept['tenure:lane']
-if not lengths_of(lane) then return redis.error_reply('LHKEY ' .. spoiled_key(lane)) end
+if not lengths_of(lane) then return redis.error_reply('TNKEY ' .. spoiled_key(lane)) end
 call('HLEN', job_key(id))
 forget_kept(id, kept)
 local fields = { 'data', edited == '1' and data or kept.data }

@@ -21,7 +21,7 @@ else
   local before = call('GET', done) or ''
   local last = string.sub(before, 1, 10)
   if last == number then return tonumber(string.sub(before, 12)) end
-  if last > number then return redis.error_reply('LHSTALE this call was given up and a later one has been made') end
+  if last > number then return redis.error_reply('TNSTALE this call was given up and a later one has been made') end
 end
 
 -- What is left of earlier items of this id: mostly nothing of any. It is read before anything changes.

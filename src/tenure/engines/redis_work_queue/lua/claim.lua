@@ -60,7 +60,7 @@ if not by_hand then
   limit = math.min(limit, @MAX_HELD@ - call('ZCARD', held_key))
   if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
     return_taken()
-    return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
+    return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
   end
 end
 

@@ -30,7 +30,7 @@ local holds = call('ZCARD', held_key)
 limit = math.min(limit, @MAX_HELD@ - holds)
 if holds > 0 and not hold.is_shown(config, worker) then limit, next_ms = 0, @BEAT_MS@ end
 if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  return redis.error_reply('LHHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
+  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers hold jobs of this queue: that is the limit')
 end
 -- Dead workers still hold earlier jobs than those that came back: the next calls release them.
 if rest then limit = 0 end

@@ -6,7 +6,7 @@ local function recall(session, number)
   if last == number then return answer end
   -- A session makes one call at a time: an older number is a copy that was delayed on its way and given up.
   if last and tonumber(last) > tonumber(number) then
-    return redis.error_reply('LHSTALE this call was given up and a later one has been made')
+    return redis.error_reply('TNSTALE this call was given up and a later one has been made')
   end
 end
 

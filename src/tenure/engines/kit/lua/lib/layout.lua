@@ -22,5 +22,5 @@ local function note_layout()
 end
 
 local function newer_layout_error()
-  return redis.error_reply('LHLAYOUT ' .. newer_layout .. ' @LAYOUT@')
+  return redis.error_reply('TNLAYOUT ' .. newer_layout .. ' @LAYOUT@')
 end

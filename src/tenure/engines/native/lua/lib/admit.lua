@@ -25,7 +25,7 @@ local function refusal(room, each, adds)
     end
   end
   if room > 0 and have + room > most then
-    return redis.error_reply('LHFULL ' .. have .. ' ' .. most .. ' ' .. room)
+    return redis.error_reply('TNFULL ' .. have .. ' ' .. most .. ' ' .. room)
   end
 end
 

@@ -14,7 +14,7 @@ for i = 4, #ARGV, 4 do
   local id, shape = ARGV[i], shape_at[i] or ''
   local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
   if on_way['id ' .. id] or lane and on_way['lane ' .. lane] or unique and on_way['key ' .. unique] then
-    return redis.error_reply('LHMOVES a job is on its way to the partition that it belongs to')
+    return redis.error_reply('TNMOVES a job is on its way to the partition that it belongs to')
   end
   is_here[i] = call('HEXISTS', key('jobs'), id) == 1 or has_ended(id, time) or lane and homes.has_lane(lane)
     or unique and uniques.rival(unique, time) ~= nil

@@ -12,5 +12,5 @@ end
 -- more. A newer one is not that of this Redis, which was restored or emptied, or this partition has lost its note.
 local function outdated(version)
   local found, noted = noted_version()
-  if found ~= version then return redis.error_reply('LHMAP ' .. (noted or '')) end
+  if found ~= version then return redis.error_reply('TNMAP ' .. (noted or '')) end
 end
