@@ -22,8 +22,8 @@ OWN: Final = (
     Mutant("token-of-the-clock", "math.max(tonumber(last_token or 0), micros)", "micros", ("claim",)),
     Mutant(
         "enqueue-when-full",
-        "local again, kept = nil, call('GET'",
-        "call('DEL', key('full'))\nlocal again, kept = nil, call('GET'",
+        "local again = recall(",
+        "call('DEL', key('full'))\nlocal again = recall(",
         ("enqueue",),
     ),
     Mutant(

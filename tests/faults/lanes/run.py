@@ -34,7 +34,7 @@ STALL_S: Final = 60.0
 """A queue in which nothing begins for so long does not go on by itself."""
 STILL_S: Final = 0.5
 """A queue that has been empty for so long stays empty."""
-HARMED: Final = ("enqueue", "enqueue_shaped", "claim", "settle")
+HARMED: Final = ("enqueue", "enqueue_shaped", "claim", "claim_full", "settle", "settle_full")
 WANTED: Final = {"held kills": 1, "stale": 1, "cut": 1, "held restarts": 1}
 AT_ONCE: Final = 0.6
 """The part of the jobs that is enqueued before the workers start."""

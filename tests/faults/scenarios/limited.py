@@ -33,7 +33,7 @@ KILL_S: Final = 10.0
 """How long a kill may take, with the start of the worker that follows."""
 WAITING: Final = 40
 """The scenario keeps this many jobs waiting."""
-HARMED: Final = ("claim", "settle", "heartbeat", "leave", "maintain")
+HARMED: Final = ("claim", "claim_full", "settle", "settle_full", "heartbeat", "leave", "maintain")
 HARMS: Final = {Harm.LOST: 6, Harm.TORN: 3, Harm.UNSENT: 1}
 BACK_S: Final = 20.0
 """How long a lease may outlive its holder, on a busy machine."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tenure.core.job import ErrorInfo, NewJob, State
 from tenure.core.outcome import Completed, Failed, Released, Retried
+from tenure.core.shape import PLAIN, Shape
 from tenure.redis.sync import SyncDriver
 from tests.faults.harness import jobs, marks
 from tests.faults.harness.proxy import Cut, Dice, Harm, Hole, Weather
@@ -56,8 +57,8 @@ def cuts(stage: Stage) -> None:
         (held,) = run(engine.lease(f"w{name}", [jobs.QUEUE], 1)).leases
         return held
 
-    def enqueue(name: str) -> None:
-        job = NewJob(jobs.QUEUE, name, b"[0,1]", task=jobs.STEP)
+    def enqueue(name: str, shape: Shape = PLAIN) -> None:
+        job = NewJob(jobs.QUEUE, name, b"[0,1]", task=jobs.STEP, shape=shape)
         assert [answer.created for answer in run(engine.enqueue([job]))] == [True]
 
     def settle(outcome: Any) -> Callable[[str], None]:
@@ -69,6 +70,9 @@ def cuts(stage: Stage) -> None:
     def with_job(name: str) -> None:
         enqueue(name)
 
+    def with_laned_job(name: str) -> None:
+        enqueue(name, Shape(lane="lane"))
+
     def with_lease(name: str) -> None:
         enqueue(name)
         lease_of[name] = lease(name)
@@ -78,13 +82,14 @@ def cuts(stage: Stage) -> None:
         "enqueue": ("enqueue", lambda name: None, enqueue),
         "claim": ("claim", with_job, lambda name: lease_of.update({name: lease(name)})),
         "complete": ("settle", with_lease, settle(Completed())),
-        "retry": ("settle", with_lease, settle(Retried(ERROR))),
-        "fail": ("settle", with_lease, settle(Failed(ERROR))),
-        "release": ("settle", with_lease, settle(Released())),
+        "retry": ("settle_full", with_lease, settle(Retried(ERROR))),
+        "fail": ("settle_full", with_lease, settle(Failed(ERROR))),
+        "release": ("settle_full", with_lease, settle(Released())),
         "extend": ("extend", with_lease, lambda name: run(engine.extend(lease_of[name], 5_000))),
         "beat": ("heartbeat", with_lease, lambda name: run(engine.heartbeat(f"w{name}", [jobs.QUEUE], []))),
         "leave": ("leave", with_lease, lambda name: run(engine.leave(f"w{name}", [jobs.QUEUE]))),
         "maintain": ("maintain", with_job, lambda name: run(engine.maintain([jobs.QUEUE], []))),
+        "claim of a lane": ("claim_full", with_laned_job, lambda name: lease_of.update({name: lease(name)})),
     }
     for what, (script, prepare, act) in operations.items():
         _cut_everywhere(stage, proxy, what, script, step, prepare, act, done)

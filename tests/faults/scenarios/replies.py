@@ -73,7 +73,7 @@ def of_enqueue(stage: Stage) -> None:
 )
 def of_claim(stage: Stage) -> None:
     """The answer to a claim does not come: asked again, it is the same job with the same token."""
-    with lossy(stage, "claim", "claim") as proxy:
+    with lossy(stage, "claim", "claim", "claim_full") as proxy:
         ids = stage.add(stage.size // 2, jobs.STEP, 1)
         hands = Hands(stage, stage.app_at(proxy.url))
         for _ in ids:
@@ -95,7 +95,7 @@ def of_claim(stage: Stage) -> None:
 )
 def of_settle(stage: Stage) -> None:
     """The answer to a completion does not come: asked again it is True, and the job was completed once."""
-    with lossy(stage, "settle", "settle", "extend") as proxy:
+    with lossy(stage, "settle", "settle", "settle_full", "extend") as proxy:
         hands = Hands(stage, stage.app_at(proxy.url))
         for _ in stage.add(stage.size // 2, jobs.STEP, 1):
             lease = hands.lease(LEASE_S)

@@ -78,7 +78,7 @@ def cleaners(stage: Stage) -> None:
     """Who gives back a dead worker's jobs is stopped in the middle of it, and what it had asked for arrives when others
     have done it and run the jobs already."""
     stage.serve()
-    late = Dice(marks.of("maintain", "heartbeat", "claim"), 0.1, {Harm.LATE: 3, Harm.LOST: 1})
+    late = Dice(marks.of("maintain", "heartbeat", "claim", "claim_full"), 0.1, {Harm.LATE: 3, Harm.LOST: 1})
     proxy = stage.proxy(late)
     fleet = stage.fleet(3, SLOTS, proxy.url)
     hits = max(2, stage.size // 50)
