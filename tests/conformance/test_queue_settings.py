@@ -80,6 +80,17 @@ def test_nothing_is_claimed_of_a_paused_queue(world: World) -> None:
 
 
 @PAUSE
+def test_nothing_is_claimed_of_a_queue_that_is_paused_between_plain_jobs(world: World) -> None:
+    world.put("before")
+    world.finish(world.take_one())
+    world.configure(paused=True)
+    world.put("a")
+    assert world.take() == []
+    world.configure(paused=False)
+    assert world.drain() == ["a"]
+
+
+@PAUSE
 @pytest.mark.needs(Feature.PRIORITIES)
 def test_nothing_is_claimed_of_a_higher_priority_in_a_paused_queue(world: World) -> None:
     world.configure(paused=True)
