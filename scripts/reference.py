@@ -20,6 +20,7 @@ from tenure.cli.errors import Exit
 from tenure.cli.table import COMMANDS
 from tenure.core import errors, log_events
 from tenure.core.unsupported import NAMES
+from tenure.engines.kit.scripts import INCLUDE
 from tenure.engines.native.scripts import SCRIPTS
 from tenure.protocols.registry import ENTRIES, parse_protocol
 from tenure.settings import Settings, variables
@@ -190,7 +191,7 @@ def _lua_file(*names: str) -> Path:
 
 
 def _libraries_of(path: Path, found: dict[str, Path]) -> dict[str, Path]:
-    for names in re.findall(r"^--@(?:include|part) (.*)$", path.read_text(), re.MULTILINE):
+    for _, names in INCLUDE.findall(path.read_text()):
         for name in names.split():
             if name not in found:
                 found[name] = _lua_file(f"lib/{name}.lua", f"{name}.lua")

@@ -44,13 +44,9 @@ async def work() -> None:
     print("begun", flush=True)
     await asyncio.Event().wait()
 
-async def program() -> None:
-    async with app, app.worker():
-        await asyncio.Event().wait()
-
 app.on(events.WorkerStopping)(lambda event: print("stopping", flush=True))
 try:
-    asyncio.run(program()) if sys.argv[1] == "own loop" else app.run_worker(signals=sys.argv[1] == "signals")
+    app.run_worker(signals=sys.argv[1] == "signals")
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -73,7 +69,7 @@ def test_a_signal_lets_running_jobs_end(tmp_path, redis_url, how, number, last):
         run.close()
 
 
-@pytest.mark.parametrize("how", ["plain", "signals", "own loop"])
+@pytest.mark.parametrize("how", ["plain", "signals"])
 def test_a_second_ctrl_c_releases_running_jobs_at_once_without_a_crash(tmp_path, redis_url, how):
     with Tenure(redis_url) as app:
         job = app.task(name="work")(lambda: None).enqueue()

@@ -91,10 +91,7 @@ _PLAIN: Final = (
     ),
     Mutant("claim-plain-beside-lanes", "key('turns'), key('priorities'), key('holds')", "key('holds')", ("claim",)),
     Mutant("claim-plain-on-hold", "key('holds'), key('ghosts'),", "key('ghosts'),", ("claim",)),
-    Mutant(
-        "claim-plain-beside-tombstones", "key('ghosts'), key('suspects'), key('unique')", "key('unique')", ("claim",)
-    ),
-    Mutant("claim-plain-with-unique-keys", "key('unique'),\n    key('again')", "key('full')", ("claim",)),
+    Mutant("claim-plain-beside-tombstones", "key('ghosts'), key('suspects')", "key('suspects')", ("claim",)),
     Mutant("settle-plain-while-watched", "key('watched'), key('cancelling')", "key('cancelling')", ("settle",)),
     Mutant(
         "settle-plain-with-tries", "'EXISTS', key('tries'), key('watched')", "'EXISTS', key('watched')", ("settle",)

@@ -17,6 +17,7 @@ from tenure.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner,
 from tenure.engines.kit.unsupported import Unsupported
 from tenure.engines.native import NativeEngine
 from tenure.engines.native import scripts as native
+from tenure.engines.native.engine import FULL_CALLS, MORE, MORE_NOW
 from tenure.engines.redis_work_queue import RedisWorkQueueEngine
 from tenure.engines.redis_work_queue import scripts as redis_work_queue
 from tests.support.engines import ENTRIES, Entry, Options
@@ -71,6 +72,28 @@ def test_a_job_with_a_shape_counts_as_several(shape):
 
     run(engine.enqueue([NewJob("q", f"{n}", b"", shape=shape) for n in range(limits.MAX_BATCH)]), answer)
     assert len(made) > 2, "the queue is registered, and a plain job would need one call"
+
+
+def test_the_full_script_is_called_for_what_the_plain_one_refuses_and_then_for_a_while():
+    engine, made, answers = NativeEngine("n"), [], [MORE_NOW, MORE]
+
+    def answer(call):
+        if call.script.name == "partitions":
+            return b""
+        made.append((call.script.name, call.args))
+        return answers.pop(0) if call.script.name == "claim" and answers else [-1, [], [], 0, 0]
+
+    def claim(times=1):
+        made.clear()
+        for _ in range(times):
+            run(engine.lease("w", ["q"], 1), answer)
+        return [name for name, _ in made]
+
+    assert claim() == ["claim", "claim_full"]
+    assert made[0][1] == made[1][1], "the same call, under the same nonce"
+    assert claim() == ["claim", "claim_full"], "only that call was more than plain"
+    assert claim(FULL_CALLS) == ["claim_full"] * FULL_CALLS
+    assert claim() == ["claim"]
 
 
 def test_the_sooner_of_two_times():

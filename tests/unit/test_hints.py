@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Cron, Every, InvalidArgument, JobHandle, PayloadInvalid, Retry, Tenure, Unique
+from tenure import Cron, Every, InvalidArgument, JobHandle, Limit, PayloadInvalid, Retry, Tenure, Unique
 from tenure.app.tasks import Task
 
 
@@ -65,8 +65,8 @@ def test_methods_of_other_work_queues_name_ours(owner: object, name: str, advice
         ("countdown", r"Use delay\."),
         ("max_retries", r"Use retries\."),
         ("bind", r"Call tenure\.current_job\(\) in the task\."),
-        ("retry", r"Use retries, or retry_on for the errors\."),
-        ("cron", r"Use schedule=Cron\(\.\.\.\)\."),
+        ("retry", r"Use retries\."),
+        ("cron", r"Use @app\.task\(schedule=Cron\(\.\.\.\)\)\."),
         ("tmeout", r"Did you mean 'timeout'\?"),
     ],
 )
@@ -86,7 +86,7 @@ def test_unknown_options_name_ours(option: str, advice: str) -> None:
     ("kind", "named", "advice"),
     [
         (Unique, {"on_conflit": "replace"}, r"keyword argument 'on_conflit'\. Did you mean 'on_conflict'\?"),
-        (Cron, {"expression": "* * * * *", "timezone": "UTC"}, r"'timezone'\. Use tz\."),
+        (Cron, {"expression": "* * * * *", "timezone": "UTC"}, r"'timezone'\. Use Cron\(\.\.\., tz=\.\.\.\)\."),
         (Retry, {"dely": 30}, r"Did you mean 'delay'\?"),
         (Tenure, {"namespce": "shop"}, r"Did you mean 'namespace'\?"),
         (Every, {"lightyears": 2}, "unexpected keyword argument 'lightyears'$"),
@@ -98,9 +98,16 @@ def test_unknown_keywords_of_constructors_name_the_nearest(kind: Any, named: Any
         kind(**named)
 
 
-def test_an_interval_names_its_unit() -> None:
-    with pytest.raises(TypeError, match=r"^Every\(...\) takes values by name: weeks, days, hours, minutes, seconds\.$"):
-        Every(5)  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        (Every, (5,), "weeks, days, hours, minutes, seconds"),
+        (Limit, ("mail", 5), "per_second, per_minute, per_hour, per_day, burst, concurrency, cost"),
+    ],
+)
+def test_a_number_without_its_unit_is_refused(kind: Any, given: tuple[object, ...], words: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}\(\.\.\.\) takes values by name: {words}\.$"):
+        kind(*given)
 
 
 @pytest.mark.parametrize(

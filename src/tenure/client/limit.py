@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -48,6 +48,7 @@ class Limit:
     """
 
     name: str
+    _: KW_ONLY
     per_second: float | None = None
     per_minute: float | None = None
     per_hour: float | None = None

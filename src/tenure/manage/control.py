@@ -84,8 +84,8 @@ class BulkControl(Control):
 
         `state` None: failed jobs. `everything`: allow a call without queue, state and filter.
         """
-        request = _request(queue, state or State.FAILED, RETRIED, options)
-        _check_meant(request, everything or state is not None)
+        request = _request(queue, State.FAILED if state is None else state, RETRIED, options)
+        _check_meant(request, state, everything)
 
         def one(view: JobView) -> Steps[str | None]:
             return "retried" if (yield from self._client.engine.retry(view.queue, view.id)) else None
@@ -116,7 +116,7 @@ class BulkControl(Control):
         if not can_end and state == State.ACTIVE:
             raise unsupported(engine.name, Feature.CANCEL)
         request = _request(queue, state, CANCELLED if can_end else WAITING, options)
-        _check_meant(request, everything or state is not None)
+        _check_meant(request, state, everything)
 
         def one(view: JobView) -> Steps[str | None]:
             try:
@@ -169,7 +169,7 @@ class BulkControl(Control):
         `everything`: allow a call without queue, state and filter.
         """
         request = _request(queue, state, REMOVED, options)
-        _check_meant(request, everything or state is not None)
+        _check_meant(request, state, everything)
         return self._run(request, Change(("removed",), self._discarded), options)
 
     adiscard_matching = asynchronous(discard_matching)
@@ -202,9 +202,10 @@ def _request(queue: str | None, state: State | str | None, states: tuple[State, 
     )
 
 
-def _check_meant(request: Request, everything: bool) -> None:
+def _check_meant(request: Request, state: State | str | None, everything: bool) -> None:
     """Refuse a call that means all jobs of all queues, perhaps because a variable is None by mistake."""
-    if not everything and request.queue is None and not request.selection:
+    names.flag(everything, "everything")
+    if not everything and request.queue is None and state is None and not request.selection:
         raise InvalidArgument(
             "All jobs of all queues are meant. Name a queue, a state or a filter, or pass everything=True."
         )

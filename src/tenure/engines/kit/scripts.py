@@ -22,6 +22,8 @@ from typing import Final
 from tenure.core.steps import Script
 
 _SHARED: Final = "tenure.engines.kit"
+INCLUDE: Final = re.compile(r"^--@(include|part) (.*)\n", re.MULTILINE)
+"""The lines of an operation or library that name libraries."""
 _COMMENTS: Final = re.compile(r"^ *--.*$", re.MULTILINE)
 """Lines that are only a comment."""
 
@@ -74,7 +76,7 @@ def _assemble(
                     found += expand(f"lib/{lib}.lua" if known(f"lib/{lib}.lua") else f"{lib}.lua", within)
             return found
 
-        return re.sub(r"^--@(include|part) (.*)\n", include, read(path), flags=re.MULTILINE)
+        return INCLUDE.sub(include, read(path))
 
     def fill(match: re.Match[str]) -> str:
         if match[1] not in words:

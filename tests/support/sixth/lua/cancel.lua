@@ -3,7 +3,7 @@
 -- ARGV session number config body id...
 -- Returns: how many were cancelled. Without ids: of all that wait.
 -- Invariant: running jobs are left alone.
---@include begin remember jobs
+--@include begin answers jobs
 local session, number, body = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 allow_when_full()

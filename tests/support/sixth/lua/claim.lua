@@ -4,7 +4,7 @@
 -- Returns: {ms until something is due or -1, {row}..., {}, 0}; a row is that of `row_of`
 -- Invariant: a lease is in `active` and in `held:<worker>`, and its worker is in `holders`. Of a claim of several jobs
 -- together, the leases are one group.
---@include begin remember back due silence claimed
+--@include begin answers back due silence claimed
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local lease_ms, together = tonumber(ARGV[6]), tonumber(ARGV[9])
 local config = cjson.decode(ARGV[3])

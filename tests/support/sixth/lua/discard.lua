@@ -3,7 +3,7 @@
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job
 -- Invariant: nothing of it is left.
---@include begin remember jobs
+--@include begin answers jobs
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 --@include once

@@ -3,7 +3,7 @@
 -- ARGV session number (id payload task timeout retries)...
 -- Returns: a string of one character a job: 1 added, 0 the id exists
 -- Invariant: a job is in `jobs` and in the set of one state.
---@include begin remember jobs layout
+--@include begin answers jobs layout
 local session, number = ARGV[1], ARGV[2]
 --@include once
 check_types()

@@ -3,7 +3,7 @@
 -- ARGV session number config worker id token ms
 -- Returns: 1, or 0 when the lease was lost
 -- Invariant: no other lease changes.
---@include begin remember jobs
+--@include begin answers jobs
 local session, number, worker, id, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 allow_when_full()
 --@include once

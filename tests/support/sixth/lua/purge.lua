@@ -3,7 +3,7 @@
 -- ARGV session number state
 -- Returns: `0 ` and how many were removed: there are no more
 -- Invariant: no job of another state is touched.
---@include begin remember jobs
+--@include begin answers jobs
 local session, number, state = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 --@include once

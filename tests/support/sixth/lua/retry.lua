@@ -3,7 +3,7 @@
 -- ARGV session number id edited payload
 -- Returns: 1, or 0 when there is no such job
 -- Invariant: it goes to the end of the queue.
---@include begin remember jobs
+--@include begin answers jobs
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 --@include once

@@ -3,7 +3,7 @@
 -- ARGV session number config worker (id token kind ms body)...
 -- Returns: a string of one character a lease: 1 ended, 0 it was held no longer
 -- Invariant: a group ends as a whole, or not at all.
---@include begin remember back
+--@include begin answers back
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 allow_when_full()

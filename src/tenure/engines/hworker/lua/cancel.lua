@@ -4,7 +4,7 @@
 -- `bytes`: of a job that waits, or ''.
 -- Returns: 1, or 0 when there is no such job, or it runs
 -- Invariant: a cancelled job is in no place of the originals.
---@include view remember
+--@include view answers
 local session, number, id, body, data = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -3,7 +3,7 @@
 -- ARGV session number
 -- Returns: 1
 -- Invariant: no job of the pool is left. Its workers find with their next heartbeat that they lost theirs.
---@include jobs remember
+--@include jobs answers
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()
 --@include once

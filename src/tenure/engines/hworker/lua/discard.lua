@@ -4,7 +4,7 @@
 -- `bytes`: of a job that waits, or ''.
 -- Returns: 1, or 0 when there is no such job, or it runs
 -- Invariant: nothing of it is left.
---@include view remember
+--@include view answers
 local session, number, id, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include transition
 local job, done = records.of(id), false

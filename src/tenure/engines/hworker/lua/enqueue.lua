@@ -3,7 +3,7 @@
 -- ARGV session number bytes...
 -- Returns: a string of one character a job: 1 added
 -- Invariant: all jobs are in the list, in their order.
---@include jobs remember layout
+--@include jobs answers layout
 local session, number = ARGV[1], ARGV[2]
 --@include once
 check_types()

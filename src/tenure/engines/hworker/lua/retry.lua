@@ -4,7 +4,7 @@
 -- `changed` 1: it runs with these bytes instead of its own.
 -- Returns: 1, or 0 when there is no such job
 -- Invariant: it is at the left end of the list, and in no other place.
---@include view remember
+--@include view answers
 local session, number, id, changed, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --@include transition
 local job = records.of(id)

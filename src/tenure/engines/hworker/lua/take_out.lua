@@ -4,7 +4,7 @@
 -- `body`: of the records of cancelled jobs; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
 -- Invariant: at most `limit` in one call.
---@include view remember
+--@include view answers
 local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -4,7 +4,7 @@
 -- ARGV session number config worker crashed
 -- Returns: how many jobs were released, as text; `+` behind it: the worker holds more, so call again.
 -- Invariant: the jobs that the worker still holds are kept by its lease; without any it is no longer in `holders`.
---@include begin types remember back
+--@include begin types answers back
 local session, number, worker, crashed = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition

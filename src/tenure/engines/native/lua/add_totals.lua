@@ -3,7 +3,7 @@
 -- ARGV session number (counter value)...
 -- Returns: 1
 -- Invariant: the counters of a dropped partition are added once.
---@include begin remember
+--@include begin answers
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()
 --@include once

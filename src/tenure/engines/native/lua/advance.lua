@@ -3,7 +3,7 @@
 -- ARGV session number ms
 -- Returns: 1, or an error if a key has more than @ADVANCE_MOST@ entries.
 -- Invariant: jobs stay where they are, in their order. Leases and calls keep their times: they belong to living processes.
---@include begin types remember
+--@include begin types answers
 local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include transition
 local kept = { 'completed', 'failed', 'broken', 'cancelled' }

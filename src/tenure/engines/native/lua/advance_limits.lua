@@ -3,7 +3,7 @@
 -- ARGV session number ms name...
 -- Returns: 1
 -- Invariant: a limit whose time is over has no key. Leases keep their places.
---@include begin remember
+--@include begin answers
 local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 allow_when_full()
 --@include once

@@ -5,7 +5,7 @@
 -- Returns: a string of one character a row: 1 it is here now, 0 another job with its id is here or has ended here; and `!` as with `enqueue`
 -- Invariant: a job that was added is in its place, with its key. There is room for it: it is in the queue already. Its next token is
 -- higher than its last one, though that was given by the clock of another node.
---@include begin types remember find ends admit layout rows
+--@include begin types answers find ends admit layout rows
 local session, number = ARGV[1], ARGV[2]
 --@include once
 check_types()

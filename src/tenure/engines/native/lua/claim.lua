@@ -24,10 +24,9 @@ local is_due = next_ms == 0 or since < 0 or since >= @SEEN_MS@ and since > numbe
 local is_first = lapse and room == @MAX_HELD@ -- The number of workers that may hold jobs is limited.
 if is_due or is_first and call('ZCARD', key('holders')) >= @MAX_HOLDERS@ then return '-' end
 if limited or large or (tonumber(layout) or 1) ~= @LAYOUT@ or call('HGET', key('settings'), 'paused')
-  or call(
-    'EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects'), key('unique'),
-    key('again')
-  ) > 0 then return '+' end
+  or call('EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects')) > 0 then
+  return '+'
+end
 is_awake()
 limit = math.min(limit, room)
 local most = math.min(limit, math.floor(@CLAIM_BYTES@ / @LARGE_BYTES@))

@@ -4,7 +4,7 @@
 -- parked: - closes the lane; else it opens it: '', or the text that `parked` had of it at the other server.
 -- Returns: 1
 -- Invariant: a lane that users or failures parked stays as it is. Of a closed lane nothing is claimed.
---@include begin types remember find ends rows
+--@include begin types answers find ends rows
 local session, number = ARGV[1], ARGV[2]
 --@include transition
 local time = clock()

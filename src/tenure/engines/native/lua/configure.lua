@@ -3,7 +3,7 @@
 -- ARGV session number (setting value)...
 -- Returns: all that is set, as `setting=value` between spaces.
 -- Invariant: settings that are not named stay as they are.
---@include begin types remember wake
+--@include begin types answers wake
 local session, number = ARGV[1], ARGV[2]
 --@include transition
 for i = 3, #ARGV, 2 do

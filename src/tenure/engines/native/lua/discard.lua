@@ -3,7 +3,7 @@
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job or it is active.
 -- Invariant: nothing of the job is left but a tombstone, where it was ready.
---@include begin types remember find ends
+--@include begin types answers find ends
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 --@include transition
 local state, detail, record = find(id)

@@ -6,7 +6,7 @@
 -- unique key (see `resolve`), ? it belongs to another partition; then `<length>:<id>` of the other job for every letter, and `!` as with `enqueue`.
 -- Invariant: a job that was added is in `jobs` and in exactly one of its lane, the list of its priority, `ready`,
 -- `scheduled` and `again`. Without room for all nothing is added.
---@include begin types remember find reshape admit large layout words noted
+--@include begin types answers find reshape admit large layout words noted
 local session, number, room, map, asks = ARGV[1], ARGV[2], tonumber(ARGV[3]), '0', ''
 --@include once
 if not room then

@@ -7,7 +7,7 @@
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken from its end.
 -- What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so nothing behind it starts here.
 -- At least one job is taken, if there is one that no worker holds and the looks last.
---@include begin types remember find ends line rows
+--@include begin types answers find ends line rows
 local session, number, move, to = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local left, bytes, looks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 allow_when_full()

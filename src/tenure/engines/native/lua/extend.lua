@@ -3,7 +3,7 @@
 -- ARGV session number config worker id token ms
 -- Returns: '1', or '0' when the worker does not hold the lease.
 -- Invariant: only the holder of the token can extend.
---@include begin remember
+--@include begin answers
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local token, ms = ARGV[6], tonumber(ARGV[7])
 allow_when_full()

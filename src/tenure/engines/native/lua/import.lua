@@ -5,7 +5,7 @@
 -- Returns: a string of one character a row: 1 it was added, 0 a job with its id is here or has ended here.
 -- Invariant: a job that was added is in its place, and its lane is closed until close_lanes opens it. Without room for all nothing
 -- is added.
---@include begin types remember find ends admit layout rows
+--@include begin types answers find ends admit layout rows
 local session, number = ARGV[1], ARGV[2]
 --@include once
 check_types()

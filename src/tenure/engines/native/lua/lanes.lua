@@ -1,4 +1,4 @@
--- lanes: some lanes in one state: ready (those whose turn comes first), busy, blocked or parked.
+-- lanes: some lanes in one state: ready (those with the next turns), busy, blocked or parked.
 -- KEYS[1] prefix
 -- ARGV state cursor limit
 -- Returns: {where the next page begins, 0 for nowhere; {lane, waiting, busy, limit, parked, blockers, state}...}

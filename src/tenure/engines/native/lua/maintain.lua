@@ -1,4 +1,4 @@
--- maintain: do what is due, forget records and holds past their time, and bring back parked jobs whose task is offered here.
+-- maintain: do what is due, forget records and holds past their time, and return parked jobs to the queue if their task is here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the last

@@ -5,7 +5,7 @@
 -- the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when it is so already.
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
---@include begin types remember lanes homes noted
+--@include begin types answers lanes homes noted
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include transition
 local outdated_map = outdated(tonumber(ARGV[5]))

@@ -3,7 +3,7 @@
 -- ARGV session number worker quiet ttl_ms channel
 -- Returns: 1, or 0 when no such worker has shown itself.
 -- Invariant: the worker is in `quiet` exactly while it is to be quiet.
---@include begin remember
+--@include begin answers
 local session, number, worker, quiet = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once

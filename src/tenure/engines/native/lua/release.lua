@@ -4,7 +4,7 @@
 -- lane '': the queue.
 -- Returns: 1
 -- Invariant: what is not on hold may be claimed.
---@include begin types remember hold
+--@include begin types answers hold
 local session, number, lane = ARGV[1], ARGV[2], ARGV[3]
 --@include transition
 end_hold(lane)

@@ -1,4 +1,4 @@
--- remains: of some lanes, whether anything is left of them.
+-- remains: whether anything is left of some lanes.
 -- KEYS[1] prefix
 -- ARGV lane...
 -- Returns: for each lane '-' if something is left, else the text that `parked` has of it, or ''; then, as a table, the lanes of the

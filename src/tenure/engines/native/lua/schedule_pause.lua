@@ -3,7 +3,7 @@
 -- ARGV session number name reason
 -- Returns: 1, or 0 when there is no such schedule.
 -- Invariant: a paused schedule is not in `due`. A second pause changes only the reason.
---@include begin remember schedules
+--@include begin answers schedules
 local session, number, name, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include once
 schedules.check_types()

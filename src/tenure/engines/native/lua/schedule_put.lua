@@ -7,7 +7,7 @@
 -- Returns: 1, or 0 when the queue has another definition of this name, or has none, or the planned tick has run.
 -- Invariant: a schedule is in `due` exactly while it has a next tick and is not paused. Its counters stay. What it was under
 -- an earlier name ends in the same step.
---@include begin remember schedules noted
+--@include begin answers schedules noted
 local session, number, name, definition = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include once
 local outdated_map = outdated(tonumber(ARGV[8]))

@@ -3,7 +3,7 @@
 -- ARGV session number name
 -- Returns: 1, or 0 when there is no such schedule.
 -- Invariant: nothing of the schedule is left.
---@include begin remember schedules
+--@include begin answers schedules
 local session, number, name = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 --@include once

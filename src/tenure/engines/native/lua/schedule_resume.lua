@@ -4,7 +4,7 @@
 -- planned, fire: the next tick, and when it is due; 0: none. A schedule that is not paused keeps its own.
 -- Returns: 1, or 0 when there is no such schedule, or it has another definition.
 -- Invariant: a schedule that is not paused and has a next tick is in `due`.
---@include begin remember schedules
+--@include begin answers schedules
 local session, number, name, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include once
 schedules.check_types()

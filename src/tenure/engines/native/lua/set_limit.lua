@@ -4,7 +4,7 @@
 -- clear 1: remove what is stored, also a rest. Of the numbers, an empty one leaves what is stored.
 -- Returns: 1, or 0 when there was nothing to remove.
 -- Invariant: every queue in which jobs wait for the limit tries one of them.
---@include begin remember lanes
+--@include begin answers lanes
 local session, number, name, clear = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once

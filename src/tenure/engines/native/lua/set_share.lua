@@ -3,7 +3,7 @@
 -- ARGV session number share weight
 -- Returns: 1
 -- Invariant: the next turn of the share has this weight.
---@include begin remember
+--@include begin answers
 local session, number, share, weight = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
 --@include once

@@ -7,7 +7,7 @@
 -- Returns: stale, early, moved or skipped; else the answer of `enqueue`.
 -- Invariant: a tick has at most one job: the planned time moves on in the step that enqueues it. Without room in the queue
 -- nothing is changed.
---@include begin types remember find reshape ends cancelone admit large layout words schedules noted
+--@include begin types answers find reshape ends cancelone admit large layout words schedules noted
 local session, number, name, expected, overlap = ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[11]
 local run_fire, id, record, rule = tonumber(ARGV[7]), ARGV[15], ARGV[16], ARGV[17]
 --@include once

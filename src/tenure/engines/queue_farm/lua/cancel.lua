@@ -3,7 +3,7 @@
 -- ARGV session number config id body
 -- Returns: 1; 0 when there is none that waits; 2 when it is active: it cannot be asked to end.
 -- Invariant: a job that runs is left alone.
---@include begin remember back
+--@include begin answers back
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition

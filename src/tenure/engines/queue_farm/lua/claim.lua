@@ -6,7 +6,7 @@
 -- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run, or {key, lane, 'spoiled'}...}, how}. `how` above 0: the
 -- job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0.
 -- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane is active.
---@include begin remember claimed find silence hold holding apart
+--@include begin answers claimed find silence hold holding apart
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind, of_lane = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[9])

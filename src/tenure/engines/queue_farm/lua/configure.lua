@@ -4,7 +4,7 @@
 -- `paused`: 1, 0, or '' to change nothing.
 -- Returns: 1 when the queue is paused now, else 0
 -- Invariant: nothing is claimed while the queue is paused; what is held stays with its workers.
---@include begin remember farm
+--@include begin answers farm
 local session, number, paused = ARGV[1], ARGV[2], ARGV[3]
 --@include transition
 if paused == '1' then

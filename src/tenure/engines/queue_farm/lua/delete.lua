@@ -3,7 +3,7 @@
 -- ARGV session number config id lane
 -- Returns: 1, or 0 when it does not wait there
 -- Invariant: what an active job holds is not touched.
---@include begin remember back
+--@include begin answers back
 local session, number, id, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -3,7 +3,7 @@
 -- ARGV session number config manager (id lane data timeout maxAttempts own)...
 -- Returns: a string of one character a job: 1 added, 0 the id exists
 -- Invariant: a job that was added is in its hash and once in its lane; the lane is in `active`.
---@include begin remember jobs layout
+--@include begin answers jobs layout
 local session, number, manager = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 --@include once

@@ -3,7 +3,7 @@
 -- ARGV session number config lane parks
 -- Returns: 1, or 0 when it is so already
 -- Invariant: a lane that is parked has no turn.
---@include begin remember back
+--@include begin answers back
 local session, number, lane, parks = ARGV[1], ARGV[2], ARGV[4], ARGV[5] == '1'
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -3,7 +3,7 @@
 -- ARGV session number config state most cancel body lane
 -- Returns: `<1 when there is more> <how many>`
 -- Invariant: while there is more, nothing is claimed; an active job is left alone.
---@include begin remember back
+--@include begin answers back
 local session, number, state, most = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local cancel, body, only = ARGV[6] == '1', ARGV[7], ARGV[8]
 local config = cjson.decode(ARGV[3])

@@ -3,7 +3,7 @@
 -- ARGV session number config id edited data
 -- Returns: 1, or 0 when there is no such record
 -- Invariant: its record is gone, and it is once in its lane.
---@include begin remember back
+--@include begin answers back
 local session, number, id, edited, data = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -4,7 +4,7 @@
 -- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. `ms` has no place on this wire.
 -- Returns: a string of one character a lease: 1 ended, 0 it was held no longer
 -- Invariant: a batch ends as a whole, or not at all. What runs again is at the front of its lane, in its order; the lane is free.
---@include begin remember back
+--@include begin answers back
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 --@include transition

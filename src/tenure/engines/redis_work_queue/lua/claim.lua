@@ -10,7 +10,7 @@
 -- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value is a token
 -- higher than any before it. An id that another client holds stays in `processing`. A raw payload that the worker has no
 -- handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and one item.
---@include begin types tokens remember claimed back duework plain suspects traces
+--@include begin types tokens answers claimed back duework plain suspects traces
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]

@@ -4,7 +4,7 @@
 -- Returns: a string of one character an item: 1 added, 0 existed.
 -- Invariant: an item that was added is in `item:<id>` and once in `queue`. One that existed and has been in no list for a
 -- time (its producer died half-way) is put into `queue`.
---@include begin remember
+--@include begin answers
 local session, number, stray_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 --@include types leases claims fresh adopt

@@ -4,7 +4,7 @@
 -- `token`: '' for an item made by hand, which ends with any data and any holder. `hash`: of the leased data.
 -- Returns: '1', or '0' when there is no such item, or by token when another client holds it or its data is another.
 -- Invariant: of any number of calls for one item, one answers '1', and no copy of its id is left in `processing`.
---@include begin types remember gone
+--@include begin types answers gone
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 local token, worker, leased_hash = ARGV[4], ARGV[5], ARGV[6]
 --@include transition

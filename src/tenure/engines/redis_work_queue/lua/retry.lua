@@ -3,7 +3,7 @@
 -- ARGV session number id edited data
 -- Returns: '1', or '0' when there is no such item, or it is ready or held.
 -- Invariant: the item is in `item:<id>` and once in `queue`, and in no other place.
---@include begin types remember leases claims ends remove
+--@include begin types answers leases claims ends remove
 local session, number, id, edited, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --@include transition
 local place, ended = place_of(id)

@@ -6,7 +6,7 @@
 -- Invariant: a settled job has no lease of Tenure's, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
 -- for goes to the left end of `queue`, for other workers.
---@include begin types remember back plain
+--@include begin types answers back plain
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -4,7 +4,7 @@
 -- `id`: a process id or the sha1 of bytes; `task`: the bytes of a task that waits, or ''.
 -- Returns: 1, or 0 when there is no such job, or it is held
 -- Invariant: nothing of it is left.
---@include view uniques remember
+--@include view uniques answers
 local session, number, id, task, md5 = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --@include transition
 local pid = pid_of(id)

@@ -4,7 +4,7 @@
 -- `md5`: of a unique task, whose marker must not exist; else ''.
 -- Returns: a string of one character a task: 1 added, 0 another one has the marker
 -- Invariant: a unique task is in the queue exactly when this call wrote its marker.
---@include jobs remember layout
+--@include jobs answers layout
 local session, number = ARGV[1], ARGV[2]
 --@include once
 check_types()

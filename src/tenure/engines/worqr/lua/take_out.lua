@@ -4,7 +4,7 @@
 -- `body`: of the records of cancelled jobs; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
 -- Invariant: those that were taken are in `removed` until `unmark` has removed their markers.
---@include cancels remember
+--@include cancels answers
 local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -3,7 +3,7 @@
 -- ARGV session number (md5 task)...
 -- Returns: how many are left there
 -- Invariant: these tasks are no longer in `removed`. A marker stays while another copy of its task lives.
---@include uniques remember
+--@include uniques answers
 local session, number = ARGV[1], ARGV[2]
 --@include transition
 

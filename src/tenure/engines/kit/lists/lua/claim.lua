@@ -7,7 +7,7 @@
 -- runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0. `behind` 1:
 -- the next job is a raw payload that the worker leaves to others, so a wait for the list would end at once; 2: originals have nothing to do.
 -- Invariant: a claimed job has left the list, and is where originals have the jobs that run: see lib hold.
---@include duework remember claimed hold apart passing
+--@include duework answers claimed hold apart passing
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, lease_ms, kind = cjson.decode(ARGV[3]), tonumber(ARGV[6]), ARGV[7]
 local by_hand = tonumber(kind) == nil

@@ -3,7 +3,7 @@
 -- ARGV session number config worker id token ms
 -- Returns: 1, or 0 when the lease was lost
 -- Invariant: no lease becomes shorter. For originals the job has just started.
---@include back remember
+--@include back answers
 local session, number, worker, id, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local config = cjson.decode(ARGV[3])
 --@include transition

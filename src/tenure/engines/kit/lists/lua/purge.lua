@@ -4,7 +4,7 @@
 -- `body`: of the record of a cancelled job; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
 -- Invariant: at most MAX_BATCH in one call.
---@include cancels remember
+--@include cancels answers
 local session, number, state, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -6,7 +6,7 @@
 -- Returns: a string of one character for each settlement: 1 settled, 0 lost.
 -- Invariant: a settled job is no longer held. It is nowhere (c), in the list (l, k and u of a raw payload at the right end; r
 -- without delay and p at the left end), where originals keep failed and broken jobs, or in a record beside the wire.
---@include back outcomes remember passing
+--@include back outcomes answers passing
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 --@include transition

@@ -1,4 +1,4 @@
--- lib company: which jobs may run beside each other in a worker while some of them may be to blame for the deaths of
+-- lib company: which jobs may run at the same time in a worker while some of them may be to blame for the deaths of
 -- workers. See docs/decisions/0008-crashes-and-suspects.md. A claim that keeps other jobs out for a time is marked by
 -- its kind: x<ms>, the job runs alone; y<ms>, it runs beside suspects that have run for long.
 --@include crash

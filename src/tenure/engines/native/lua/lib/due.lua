@@ -1,5 +1,5 @@
--- lib due: entries of `scheduled`, whose scores are the times when jobs are due: `<when enqueued>/<id>`, with `*` in the place
--- of `/` for a job that has a shape: only the records of these are read when they are due. Jobs that are due in the same
+-- lib due: entries of `scheduled`, with the times when jobs are due as scores: `<when enqueued>/<id>`, with `*` in the place
+-- of `/` for a job that has a shape. Only the records of such jobs are read when they are due. Jobs that are due in the same
 -- millisecond keep the order in which they were enqueued: see lib tokens.
 -- Defines: due_entry, due_id, due_ids.
 --@include shapeof

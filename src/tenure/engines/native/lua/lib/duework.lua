@@ -1,4 +1,4 @@
--- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs whose time has come,
+-- lib duework: work that is due, which every claim, heartbeat and maintenance does: scheduled jobs that are due,
 -- and jobs of workers that died.
 -- Defines: run_due. Redis: reads and writes.
 --@include silence due hold

@@ -1,5 +1,5 @@
--- lib enqueueothers: jobs of which some have a time, an id of their caller's or a large record, or whose queue has a maximum length. A
--- part of `enqueue`.
+-- lib enqueueothers: add jobs if some have a time, their caller's id or a large record, or if the queue has a maximum length. A part
+-- of `enqueue`.
 -- Needs: ARGV, each, jobs, map, max_length, room, time. Sets: due_at, has_ended_before, later, scheduled. Redis: reads.
 --@include admit large layout noted
 -- In a queue with partitions, max_length here is the share of this one: the caller has to know the others.

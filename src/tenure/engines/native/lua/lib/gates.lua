@@ -1,4 +1,4 @@
--- lib gates: lanes whose next job a limit stops. Such a lane waits in `gate:<limit>` by its arrival, is noted in `gated`, and is
+-- lib gates: lanes with a next job that a limit stops. Such a lane waits in `gate:<limit>` by its arrival, is noted in `gated`, and is
 -- not in `turns`. `moments` has the limits of this queue that let a job start at a known time. The namespace notes in
 -- `gates:<limit>` which queues have such lanes, since a limit holds for all queues of a namespace on one node.
 -- Needs: clock, digits, shared_key. Sets: gates. Redis: reads and writes.

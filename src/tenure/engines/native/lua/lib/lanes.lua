@@ -1,4 +1,4 @@
--- lib lanes: lanes and whose turn it is. A job that is out of line but not ended (held, waiting for its retry,
+-- lib lanes: lanes, and which lane has the next turn. A job that is out of line but not ended (held, waiting for its retry,
 -- isolated, unroutable), or that has failed and blocks, occupies its lane.
 -- Defines: lanes. Redis: reads and writes.
 --@include lazy wake turns lanelimits

@@ -1,4 +1,4 @@
--- lib outcomes: settle leases whose jobs are not completed: retries, releases, bad ends, rounds of persistent jobs.
+-- lib outcomes: settle leases of jobs that are not completed: retries, releases, bad ends, rounds of persistent jobs.
 -- Defines: outcomes. Redis: reads and writes.
 --@include lazy back due task large history notes
 

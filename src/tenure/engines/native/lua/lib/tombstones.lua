@@ -1,5 +1,5 @@
--- lib tombstones: entries of the lists of waiting jobs whose job was cancelled, discarded or rescheduled while it waited. A tombstone is
--- counted under the name of its list and its id, since the same id may wait in another list by then.
+-- lib tombstones: entries of lists of waiting jobs that stay when the job is cancelled, discarded or rescheduled. A tombstone is counted
+-- under the name of its list and its id, since the same id may wait in another list by then.
 -- Defines: drop_tombstones, has_tombstones, is_tombstone, tombstone_name. Redis: reads and writes.
 local function tombstone_name(list, id)
   return list == 'ready' and id or '@' .. list .. '/' .. id

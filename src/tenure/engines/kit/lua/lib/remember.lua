@@ -1,2 +1,0 @@
--- lib remember: a call that is sent again gets the answer of the first time.
---@include answers
