@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from tenure.core.when import Every as Every
     from tenure.manage.bulk import BulkChange as BulkChange
     from tenure.manage.bulk import QueueChange as QueueChange
+    from tenure.manage.bulk import UnchangedJob as UnchangedJob
     from tenure.manage.search import Found as Found
     from tenure.protocols.hworker import Hworker as Hworker
     from tenure.protocols.native import Native as Native
@@ -155,7 +156,7 @@ _HOMES = {
     "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
-    "manage.bulk": "BulkChange QueueChange",
+    "manage.bulk": "BulkChange QueueChange UnchangedJob",
     "manage.search": "Found",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",

@@ -120,7 +120,7 @@ def test_cancel_a_lane_as_json(app, run):
     (row,) = shown.pop("queues")
     assert row == {"queue": "emails", "found": 3, "cancelled": 2, "requested": 1}
     counts = {"found": 3, "cancelled": 2, "requested": 1, "left": 0}
-    assert shown == {"queue": "emails", "state": None, "lane": "user:42", **counts}
+    assert shown == {"queue": "emails", "state": None, "lane": "user:42", **counts, "unchanged": []}
 
 
 def test_cancel_all_in_a_pipe_needs_yes(app, run):

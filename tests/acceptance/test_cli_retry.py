@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,12 @@ def test_other_arguments_are_checked(app, run, tenure, redis_url):
     assert app.inspect.job("sums", "one").result == b"7"
 
 
+@pytest.mark.usefixtures("sum_failed")
+def test_a_note_says_that_arguments_were_not_checked(run):
+    _, err = run("retry", "sums", "one", "--payload", '[["s3cret"], {}]')
+    assert re.fullmatch(r"Note: Its arguments were not checked: .* task jobs\.add, with --app\.\n", err)
+
+
 def editor(folder: Path, old: str, new: str) -> str:
     """A program that replaces a text in the file that it is given, and keeps what it saw."""
     script = folder / "editor.py"
@@ -180,7 +187,7 @@ def test_all_failed_ones(app, run):
     shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--limit", "6", "--yes", "--json")[0])
     row = {"queue": "emails", "found": 10, "retried": 6}
     counts = {"found": 6, "retried": 6, "left": 4}
-    assert shown == {"queue": "emails", "state": "failed", "lane": None, **counts, "queues": [row]}
+    assert shown == {"queue": "emails", "state": "failed", "lane": None, **counts, "queues": [row], "unchanged": []}
     shown = json.loads(run("retry", "emails", "--all", "--state", "failed", "--yes", "--json")[0])
     assert (shown["found"], shown["retried"], shown["left"]) == (4, 4, 0)
     out, err = run("retry", "emails", "--all", "--state", "failed", "--yes", expect=1)
@@ -193,7 +200,8 @@ def test_all_but_those_that_cannot(app, run):
     app.queue("emails").enqueue(b"x", unique="k")
     out, err = run("retry", "emails", "--all", "--state", "failed", "--yes", expect=1)
     assert out == "Queue 'emails': 1 job retried.\n"
-    assert "1 job of queue 'emails' could not be retried" in err
+    why = "another job has its unique key"
+    assert err == f"Error: 1 job of queue 'emails' could not be retried:\n  'two' of 'emails': {why}\n"
 
 
 @pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 2), ("y", 0, 0)])
@@ -227,7 +235,7 @@ def test_purge(app, run):
     assert state(app, "emails", "three") is State.READY
     shown = json.loads(run("purge", "emails", "--state", "failed", "--yes", "--json")[0])
     counts = {"found": 0, "removed": 0, "left": 0}
-    assert shown == {"queue": "emails", "state": "failed", "lane": None, **counts, "queues": []}
+    assert shown == {"queue": "emails", "state": "failed", "lane": None, **counts, "queues": [], "unchanged": []}
 
 
 @pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 1), ("y", 0, 0)])
@@ -339,7 +347,7 @@ def test_a_job_that_is_retried_while_a_purge_asks_stays(app, run, two_queues, mo
     monkeypatch.setattr("tenure.cli.many.sure", lambda *_, **__: app.control.retry("images", "value"))
     out, err = run("purge", "--all", "--state", "failed", "--older-than", "0s", expect=1)
     assert out.startswith("All queues: 2 jobs removed.")
-    assert "1 job of all queues could not be removed: no longer failed." in err
+    assert "1 job of all queues could not be removed:\n  'value' of 'images': it is ready now\n" in err
     assert state(app, "images", "value") is State.READY
 
 

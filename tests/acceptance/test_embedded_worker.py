@@ -64,6 +64,8 @@ def test_a_signal_lets_running_jobs_end(tmp_path, redis_url, how, number, last):
     run = started(PROGRAM, tmp_path, redis_url, how)
     try:
         run.wait_for("begun", "out").signal(number).end()
+        told = "worker_interrupted grace=20s message='Running jobs may finish within `grace`; another Ctrl-C"
+        assert (told in run.err) is (how == "plain")
         assert run.out.split() == ["begun", "ended", *["interrupted"] * (last == "interrupted")]
     finally:
         run.close()

@@ -31,11 +31,13 @@ def app(redis_url: str) -> Iterator[Tenure]:
 def fail(app: Tenure, driver: SyncDriver) -> Fail:
     """Enqueues jobs and fails them, the first one first: `fail("one", "two", queue="emails", error="ValueError")`."""
 
-    def fail(*ids: str, queue: str = "emails", error: str = "ValueError", task: str | None = None) -> None:
+    def fail(
+        *ids: str, queue: str = "emails", error: str = "ValueError", task: str | None = None, unique: str | None = None
+    ) -> None:
         jobs = app.queue(queue)
         for id in ids:
             if task is None:
-                jobs.enqueue(b"x", id=id)
+                jobs.enqueue(b"x", id=id, unique=unique)
             else:
                 app.tasks[task].using(queue=queue, id=id).enqueue()
             (lease,) = driver.run(app.engine.lease("w", (queue,), 1)).leases

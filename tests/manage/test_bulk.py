@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 import redis
 
-from tenure import InvalidArgument, State, Tenure, UnsupportedFeature, WrongState
+from tenure import InvalidArgument, State, Tenure, UnchangedJob, UnsupportedFeature, WrongState
 from tenure.core.steps import Work
-from tenure.manage.bulk import Change, Request, run_change
+from tenure.manage.bulk import UNCHANGED_MAX, Change, Request, run_change
 from tenure.manage.search import Selection
 
 
@@ -86,7 +86,16 @@ def test_an_error_of_the_progress_ends_the_change(app, fail):
 def test_a_job_that_has_left_its_state_stays_as_it_is(app, some):
     change = app.control.discard_matching(state="failed", progress=lambda change: app.control.retry("images", "value"))
     assert (change.meant, change.done, change.left) == (3, {"removed": 2}, 1)
+    assert change.unchanged == [UnchangedJob("images", "value", "it is ready now")]
     assert in_state(app, "images", "ready") == ["value"]
+
+
+def test_jobs_that_cannot_be_retried_are_named_with_the_reason_up_to_a_number(app, fail):
+    fail(*(f"job{number}" for number in range(UNCHANGED_MAX + 1)), unique="k")
+    app.queue("emails").enqueue(b"x", unique="k")
+    change = app.control.retry_all("emails")
+    assert (change.left, len(change.unchanged)) == (UNCHANGED_MAX + 1, UNCHANGED_MAX)
+    assert change.unchanged[0] == UnchangedJob("emails", "job0", "another job has its unique key")
 
 
 def test_a_rate_spreads_the_changes(app, driver, fail):
@@ -125,7 +134,7 @@ def test_a_rate_spreads_the_changes(app, driver, fail):
 def test_a_whole_queue_is_purged_at_once_and_reported_once(app, fail):
     fail(*(f"job{number}" for number in range(3)))
     seen = []
-    change = app.control.purge_matching("emails", state="failed", progress=lambda one: seen.append(one.done["removed"]))
+    change = app.control.purge_matching("emails", "failed", progress=lambda one: seen.append(one.done["removed"]))
     assert (change.at_once, change.done, change.left, seen) == (True, {"removed": 3}, 0, [0, 3])
 
 
@@ -202,6 +211,8 @@ async def in_the_background(change: Any) -> None: ...
         ("retry_all", {"rate": 0.5}, "rate must be a whole number"),
         ("retry_all", {"older_than": -1}, "older_than must be"),
         ("retry_all", {}, "All jobs of all queues are meant.* everything=True"),
+        ("purge_matching", {"queue": "q"}, "state must be one of .*, got None"),
+        ("retry_all", {"everything": "no"}, "everything must be True or False, got 'no'"),
         ("retry_all", {"dry_run": "no"}, "dry_run must be True or False, got 'no'"),
         ("retry_all", {"queue": "q", "progress": 3}, "progress must be a function that is not async, got an int"),
         ("retry_all", {"queue": "q", "progress": in_the_background}, "not async, got an async one"),

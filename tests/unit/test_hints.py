@@ -10,7 +10,20 @@ from typing import Any
 
 import pytest
 
-from tenure import Cron, Every, InvalidArgument, JobHandle, Limit, PayloadInvalid, Retry, Tenure, Unique
+from tenure import (
+    Backoff,
+    Cron,
+    Every,
+    InvalidArgument,
+    JobHandle,
+    Limit,
+    PayloadInvalid,
+    RateLimited,
+    Retry,
+    Router,
+    Tenure,
+    Unique,
+)
 from tenure.app.tasks import Task
 
 
@@ -65,8 +78,8 @@ def test_methods_of_other_work_queues_name_ours(owner: object, name: str, advice
         ("countdown", r"Use delay\."),
         ("max_retries", r"Use retries\."),
         ("bind", r"Call tenure\.current_job\(\) in the task\."),
-        ("retry", r"Use retries\."),
-        ("cron", r"Use @app\.task\(schedule=Cron\(\.\.\.\)\)\."),
+        ("retry", r"Use retries, or retry_on for the errors\."),
+        ("cron", r"Use schedule=Cron\(\.\.\.\)\."),
         ("tmeout", r"Did you mean 'timeout'\?"),
     ],
 )
@@ -86,7 +99,7 @@ def test_unknown_options_name_ours(option: str, advice: str) -> None:
     ("kind", "named", "advice"),
     [
         (Unique, {"on_conflit": "replace"}, r"keyword argument 'on_conflit'\. Did you mean 'on_conflict'\?"),
-        (Cron, {"expression": "* * * * *", "timezone": "UTC"}, r"'timezone'\. Use Cron\(\.\.\., tz=\.\.\.\)\."),
+        (Cron, {"expression": "* * * * *", "timezone": "UTC"}, r"'timezone'\. Use tz\."),
         (Retry, {"dely": 30}, r"Did you mean 'delay'\?"),
         (Tenure, {"namespce": "shop"}, r"Did you mean 'namespace'\?"),
         (Every, {"lightyears": 2}, "unexpected keyword argument 'lightyears'$"),
@@ -99,14 +112,16 @@ def test_unknown_keywords_of_constructors_name_the_nearest(kind: Any, named: Any
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "words"),
+    ("kind", "given", "names"),
     [
         (Every, (5,), "weeks, days, hours, minutes, seconds"),
-        (Limit, ("mail", 5), "per_second, per_minute, per_hour, per_day, burst, concurrency, cost"),
+        (Backoff, (5, 60), "base, factor, cap, jitter"),
+        (Limit, ("stripe", 10), "per_second, .*, concurrency, cost"),
+        (RateLimited, (30,), "retry_after, limit"),
     ],
 )
-def test_a_number_without_its_unit_is_refused(kind: Any, given: tuple[object, ...], words: str) -> None:
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}\(\.\.\.\) takes values by name: {words}\.$"):
+def test_a_number_without_a_unit_is_refused_and_the_units_are_named(kind: Any, given: Any, names: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}\(\.\.\.\) takes values by name: {names}\.$"):
         kind(*given)
 
 
@@ -170,6 +185,17 @@ def test_a_result_that_nothing_encodes_is_refused_at_the_definition() -> None:
     with pytest.raises(InvalidArgument, match=r"The result of task one must be .* Nothing encodes an Order\. Return"):
         app.task(name="one")(one)
     app.task(name="other")(other)
+
+
+def test_a_refused_annotation_is_named_with_the_line_of_its_function() -> None:
+    router = Router()
+
+    @router.task(name="one")
+    def one() -> list[Order]: ...
+
+    place = re.escape(f"{__file__}:{one.__wrapped__.__code__.co_firstlineno} in {__name__}.{one.__qualname__}")
+    with pytest.raises(InvalidArgument, match=rf"The result of task one must be .* See {place}\.$"):
+        app.include(router)
 
 
 def test_a_program_from_stdin_names_its_tasks_as_a_shell_does(monkeypatch: pytest.MonkeyPatch) -> None:

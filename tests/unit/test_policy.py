@@ -30,6 +30,14 @@ def spec_of(app: Tenure) -> TaskSpec:
 def tell(job: object, error: object) -> None: ...
 
 
+async def delay_later(failures: int, error: BaseException) -> float:
+    return 1.0
+
+
+async def decide_later(error: BaseException) -> bool:
+    return False
+
+
 class TestPrecedence:
     def test_built_in(self):
         app = app_of()
@@ -126,10 +134,13 @@ class TestChecks:
             ({"backoff": 5}, "backoff"),
             ({"backoff": Backoff}, "backoff"),
             ({"backoff": lambda failures: 5}, "backoff"),
+            ({"backoff": delay_later}, "backoff must be a function that is not async, got delay_later"),
             ({"retry_on": "ConnectionError"}, "retry_on"),
             ({"retry_on": (ConnectionError, "ValueError")}, "retry_on"),
             ({"retry_on": int}, "retry_on"),
             ({"retry_on": lambda: True}, "retry_on"),
+            ({"retry_on": decide_later}, "retry_on must be a function that is not async, got decide_later"),
+            ({"fail_on": decide_later}, "fail_on must be a function that is not async"),
             ({"fail_on": 7}, "fail_on"),
             ({"on_failure": "tell"}, "on_failure"),
             ({"on_failure": lambda job: None}, "on_failure"),

@@ -144,6 +144,8 @@ class TestByHand:
         assert not app.queue("q").lease(block=True, timeout=0)
         with pytest.raises(InvalidArgument, match="timeout"):
             app.queue("q").lease(block=True, timeout=-1)
+        with pytest.raises(InvalidArgument, match="block must be True or False, got 'no'"):
+            app.queue("q").lease(block="no", timeout=0)
 
     async def test_async(self, app, engine):
         queue = app.queue("q")

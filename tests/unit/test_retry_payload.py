@@ -95,7 +95,7 @@ def test_a_task_that_the_app_has_not(app, engine):
     engine.view = of("elsewhere")
     app.control.retry("q", "one", payload='[["anything"], {}]')
     assert engine.asked == [("q", "one", b'[["anything"], {}]')]
-    with pytest.raises(PayloadInvalid, match="needs JSON"):
+    with pytest.raises(PayloadInvalid, match="must be JSON"):
         app.control.retry("q", "one", payload="anything")
 
 

@@ -73,7 +73,7 @@ def test_a_cell_of_a_notebook_may_be_run_again(monkeypatch: pytest.MonkeyPatch) 
     app = Tenure()
     app.task(name="f")(functions[0])
     monkeypatch.setitem(sys.modules, "__main__", program)
-    with pytest.raises(InvalidArgument, match="There already is a task"):
+    with pytest.raises(InvalidArgument, match="task 'f'"):
         app.task(name="f")(functions[1])
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     app.task(name="f")(functions[1])

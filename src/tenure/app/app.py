@@ -186,7 +186,7 @@ class Tenure(DefinesTasks, WithHooks):
         if not isinstance(prefix, str):
             raise invalid("prefix", "a str", type(prefix).__name__)
         usual = DEFAULT_QUEUE if queue is None else self._queue_name(queue)
-        router._join(lambda task, definition: self._bind(task, definition, prefix, usual))
+        router._join(self, lambda task, definition: self._bind(task, definition, prefix, usual))
 
     def _check(self, definition: Definition) -> None:
         if definition.queue is not None:

@@ -16,6 +16,7 @@ from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, NotConfigured, SyncOnLoop, WorkerFailed, invalid
 from tenure.manage.preflight import log
 from tenure.runtime.lifespan import LifespanFailed
+from tenure.runtime.log import log_event
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
@@ -187,6 +188,8 @@ class AppWorker:
         main, came = asyncio.current_task(), asyncio.Event()
 
         def interrupt() -> None:
+            if not came.is_set():
+                log_event("worker_interrupted", grace=f"{self._options.grace:g}s")
             came.set()
             if main is not None:
                 main.cancel()

@@ -7,11 +7,9 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
-from tenure.app.policy import checked_kinds, room_for, takes
+from tenure.app.policy import checked_kinds, not_async, room_for, takes
 from tenure.client.outgoing import EnqueueMiddleware
-from tenure.core.errors import invalid
 from tenure.core.events import Event, Listener
-from tenure.core.functions import is_async
 
 if TYPE_CHECKING:
     from tenure.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
@@ -106,10 +104,8 @@ class WithHooks:
         Called once for each job, in the order of registration, also for async methods: it is not async, and does no
         I/O. Its error is raised to the caller, and nothing is enqueued. Raises `InvalidArgument`.
         """
-        layer = takes(function, "@app.enqueue_middleware", "the job")
-        if is_async(layer):
-            name = getattr(layer, "__qualname__", type(layer).__qualname__)
-            raise invalid("@app.enqueue_middleware", "a function that is not async", name)
+        what = "@app.enqueue_middleware"
+        layer = not_async(takes(function, what, "the job"), what)
         room_for(self._enqueue_middleware, MAX_MIDDLEWARE, "functions of enqueue middleware").append(layer)
         return function
 

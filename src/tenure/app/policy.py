@@ -14,6 +14,7 @@ from tenure.core import limits, names
 from tenure.core.backoff import Backoff, BackoffFunction, OwnBackoff
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.events import Event
+from tenure.core.functions import is_async
 from tenure.core.job import ErrorInfo
 from tenure.core.place import USUAL, Place
 from tenure.core.retries import Errors, RetryRule, errors
@@ -205,6 +206,14 @@ def takes(function: Any, what: str, *arguments: str) -> Any:
     return function
 
 
+def not_async(function: Any, what: str) -> Any:
+    """Refuse an async function."""
+    if is_async(function):
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        raise invalid(what, "a function that is not async", name)
+    return function
+
+
 def room_for(registered: list[T], most: int, what: str) -> list[T]:
     """Return the list if it has room for one more. The limit catches code that registers in a loop."""
     if len(registered) >= most:
@@ -229,9 +238,9 @@ def _backoff(backoff: object) -> Backoff | OwnBackoff:
         kind = backoff.__name__ if isinstance(backoff, type) else type(backoff).__name__
         rule = "one such as Backoff(base=5), or a function that takes the number of failures and the error"
         raise invalid("backoff", rule, kind)
-    return OwnBackoff(takes(backoff, "backoff", "the number of failures", "the error"))
+    return OwnBackoff(not_async(takes(backoff, "backoff", "the number of failures", "the error"), "backoff"))
 
 
 def _errors(value: object, field: str) -> Errors:
     found = errors(value, field)
-    return found if isinstance(found, tuple) else takes(found, field, "the error")
+    return found if isinstance(found, tuple) else not_async(takes(found, field, "the error"), field)

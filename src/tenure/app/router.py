@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tenure.app.definitions import DefinesTasks, Definition
 from tenure.app.tasks import Task
-from tenure.core.errors import InvalidArgument
+from tenure.core.errors import invalid
 
 Bind: TypeAlias = Callable[[Task[Any, Any, Any], Definition], None]
 
@@ -32,21 +32,22 @@ class Router(DefinesTasks):
     def __init__(self) -> None:
         self._defined: list[tuple[Task[Any, Any, Any], Definition]] = []
         self._bind: Bind | None = None
+        self._app: object = None
 
     def __repr__(self) -> str:
         return f"<Router of {len(self._defined)} tasks>"
 
-    def _join(self, bind: Bind) -> None:
+    def _join(self, app: object, bind: Bind) -> None:
         """Pass each task to `bind`, also those that are defined later. `Tenure.include` calls this."""
         is_notebook = hasattr(sys, "ps1")  # or an interactive shell: a user runs code again
         if self._bind is not None and not is_notebook:
-            raise InvalidArgument(
-                "router must be included once, got a router that an app has already. Make one for each app, in a "
-                "function that defines its tasks."
-            )
+            if self._app is app:
+                raise invalid("router", "included once", "a router that this app has", "Call include once.")
+            advice = "Make one for each app, in a function that defines its tasks."
+            raise invalid("router", "included once", "a router that another app has", advice)
         for task, definition in self._defined:
             bind(task, definition)
-        self._bind = bind  # last: after an error the call can be repeated, corrected
+        self._app, self._bind = app, bind  # last: after an error the call can be repeated, corrected
 
     def _add(self, task: Task[Any, Any, Any], definition: Definition) -> None:
         self._defined.append((task, definition))

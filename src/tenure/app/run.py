@@ -178,7 +178,7 @@ def _settings_of(app: RunnableApp, options: WorkerOptions) -> WorkerSettings:
 
 
 def _source_of(app: RunnableApp) -> str:
-    """Return a name for an app that has none: the module of the first task with a schedule; empty: there is none."""
+    """Return a name for an app that has none: the module of the first task with a schedule; empty: no task has one."""
     return next((task.__module__ for task in app.tasks.values() if task.has_schedules), "")
 
 
@@ -274,7 +274,7 @@ def _status_of(worker: Worker, was_ready: bool) -> Status:
 
 
 def queues_of(app: RunnableApp) -> Sequence[str]:
-    """Return all queues of the app's tasks and handlers, each once. Raises `InvalidArgument` if there is none."""
+    """Return all queues of the app's tasks and handlers, each once. Raises `InvalidArgument` if it has no queue."""
     queues = tuple(dict.fromkeys(spec.queue for spec in app.specs()))
     if not queues:
         raise InvalidArgument(

@@ -22,7 +22,7 @@ from tenure.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from tenure.client.schedule import spec_of
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.functions import resemble, without_warning
+from tenure.core.functions import placing, resemble, without_warning
 from tenure.core.hints import TASK_METHODS, pointing
 from tenure.core.job import NewJob
 from tenure.core.schedule import ScheduleSpec
@@ -121,7 +121,8 @@ class Task(Generic[P, R, C]):
 
     @cached_property
     def _signature(self) -> Signature:
-        return Signature(self.name, self.__wrapped__, self._client.conversion)
+        with placing(self.__wrapped__):
+            return Signature(self.name, self.__wrapped__, self._client.conversion)
 
     @cached_property
     def _decoders(self) -> dict[str, Decode]:
@@ -130,7 +131,9 @@ class Task(Generic[P, R, C]):
     @cached_property
     def results(self) -> Results:
         """How its results are encoded and decoded."""
-        return Results(f"task {self.name}", self._signature.returns, self._client.conversion)
+        returns = self._signature.returns
+        with placing(self.__wrapped__):
+            return Results(f"task {self.name}", returns, self._client.conversion)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
         result: C = self.__wrapped__(*args, **kwargs)

@@ -80,7 +80,6 @@ def retry(
             partial(app.control.retry_all, limit=limit),
             "Retry",
             {"retried": "retried"},
-            why_not=f"no longer {asked.state}, or another job has the unique key, or the id, now",
         )
         return change(app, replace(asked, queue=queue), retried)
     whole = "tenure retry {} --all --state failed"
@@ -104,8 +103,10 @@ def _retry_one(app: Tenure, before: JobView, payload: str | None, edit: bool, do
     what = " with the new payload" if is_changed else ""
     text = f"Job {job_id!r} of queue {queue!r} waits for a worker{what}; it was {before.state.value}."
     document |= {"retried": done, "payload_changed": done and is_changed}
+    unchecked = f"Its arguments were not checked: for that, name the app that has task {before.task}, with --app."
     if done:
-        return Answer(document, text)
+        hints = [unchecked] if is_changed and before.task not in (None, *app.tasks) else []
+        return Answer(document, text, hints=hints)
     return Answer(document, None, errors=[_not_retried(app, known_job(app, queue, job_id, document), other)])
 
 
@@ -231,7 +232,6 @@ def purge(queue: str | None, asked: Asked, app: Tenure) -> Answer:
         "Remove",
         {"removed": "removed"},
         then=" for good",
-        why_not=f"no longer {asked.state}",
         may_be_none=True,
     )
     return change(app, replace(asked, queue=queue), removed)
@@ -293,7 +293,6 @@ def _cancel_many(app: Tenure, asked: Asked, reason: str) -> Answer:
         partial(app.control.cancel_matching, reason=reason, everything=True),
         "Cancel",
         {"cancelled": "cancelled", "requested": "running, asked to end"},
-        why_not="they have ended, or have been started",
     )
     if without(app, Feature.CANCEL):
         asked, cancelled = replace(asked, states=WAITING), replace(cancelled, remark=remark)

@@ -12,17 +12,19 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from tenure.app.app import Tenure
 from tenure.cli.errors import UserError
-from tenure.core.errors import NotConfigured
+from tenure.core.errors import NotConfigured, TenureError
 from tenure.core.hints import did_you_mean
 
 _EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
 _MAX_FRAMES: Final = 8
+_OURS: Final = str(Path(__file__).parents[1])
 _MAX_NAMES: Final = 5
 _MAX_MESSAGE: Final = 500
 
@@ -146,10 +148,13 @@ def _raised(error: BaseException) -> str:
         except Exception:
             text = "(its text cannot be shown)"
         # From the user's module on: without this file and the import machinery.
-        places = [
-            f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+        frames = [
+            (frame.f_code.co_filename, f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}")
             for frame, line in traceback.walk_tb(error.__traceback__)
             if frame.f_code.co_filename != __file__ and "importlib" not in frame.f_code.co_filename
         ]
+        if isinstance(error, TenureError):  # a refusal: the user's code ends where it calls Tenure
+            frames = list(takewhile(lambda frame: not frame[0].startswith(_OURS), frames)) or frames
+        places = [place for _, place in frames]
     where = "".join(f"\n  {place}" for place in places[-_MAX_FRAMES:])
     return f"It raised:\n  {type(error).__name__}: {text}\nat:{where}"

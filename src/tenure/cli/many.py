@@ -86,15 +86,14 @@ class BulkWords:
     """What a command does to jobs: the bulk change `call` of `app.control`, and its words.
 
     `verb` and `then` are the words of the question, as in "Remove 2 jobs of queue 'emails' for good?". `counted`: the
-    numbers of the change, and their words. `why_not`: why a job could not be changed. `may_be_none`: it is no failure
-    if there is no such job. `remark` makes a note below the answer from the number of active jobs; it may be empty.
+    numbers of the change, and their words. `may_be_none`: it is no failure if there is no such job. `remark` makes a
+    note below the answer from the number of active jobs; it may be empty.
     """
 
     call: Callable[..., BulkChange]
     verb: str
     counted: Mapping[str, str]
     then: str = ""
-    why_not: str = "their state has changed"
     may_be_none: bool = False
     remark: Callable[[int], str] = lambda held: ""
 
@@ -215,8 +214,10 @@ def _errors(asked: Asked, action: BulkWords, done: BulkChange) -> list[str]:
         none += "" if asked.state else f" that are {' or '.join(asked.states)}"
         return [f"There are {none}; there is nothing to {action.verb.lower()}."]
     if not asked.dry_run and not done.at_once and changed < done.meant:
-        left = f"{jobs_text(done.meant - changed)} of {asked.where}"
-        return [f"{left} could not be {action.done}: {action.why_not}."]
+        left = done.meant - changed
+        lines = [f"{jobs_text(left)} of {asked.where} could not be {action.done}:"]
+        lines += [f"{one.id!r} of {one.queue!r}: {one.reason}" for one in done.unchanged]
+        return ["\n  ".join(lines + ["..."] * (left > len(done.unchanged)))]
     queues = len(done.queues) + len(done.refused)
     return [f"{len(done.refused):,} of {queues:,} queues were left out."] if done.refused else []
 

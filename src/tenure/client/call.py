@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from tenure.client.options import Options
-from tenure.core.codec import decode_json
+from tenure.core.codec import Misfit, read
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.task import Arguments
 
@@ -38,12 +38,12 @@ class TaskCall(Struct, Generic[R], frozen=True, gc=False):
 
 def as_arguments(payload: bytes) -> Arguments:
     """Decode the arguments of a task that is not registered here, as plain data. Raises `PayloadInvalid`."""
-    expected = "The job of a task needs JSON: [[positional...], {named...}]."
+    rule = "The payload of a task's job must be JSON, [[positional...], {named...}]"
     try:
-        content = decode_json(payload)
-    except PayloadInvalid as error:
-        raise PayloadInvalid(f"The payload does not fit. {error} {expected}") from None
+        content = read(payload)
+    except Misfit as error:
+        raise PayloadInvalid(f"{rule}: {error}.") from None
     match content:
         case [list() as args, dict() as kwargs]:
             return tuple(args), kwargs
-    raise PayloadInvalid(f"The payload does not fit. {expected}")
+    raise PayloadInvalid(f"{rule}.")

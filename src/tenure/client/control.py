@@ -63,8 +63,9 @@ class Control:
         `Queue.enqueue` takes. Limits and a share that are named by arguments follow the new ones if this app has the
         task, and so does a unique key that is made from arguments, which is refused without the task, and on a queue
         with partitions; the job keeps its lane and its headers. Returns False if there is no such job, it is in another
-        state, or another job has its unique key. Raises `PayloadInvalid`, `PayloadTooLarge`, `InvalidArgument`,
-        `UnsupportedFeature`, and `NotUnique` if another job has the key of the new arguments.
+        state (see `app.inspect.job`), or else another job has its unique key. Raises `PayloadInvalid`,
+        `PayloadTooLarge`, `InvalidArgument`, `UnsupportedFeature`, and `NotUnique` if another job has the key of the
+        new arguments.
         """
         queue, id = names.queue_name(queue), names.known_id(id)
         if payload is None:

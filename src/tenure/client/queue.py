@@ -374,7 +374,7 @@ def _lease_ms(seconds: object) -> int:
 def _until(block: bool, timeout: object) -> float:
     """Return the monotonic time at which a lease stops waiting for a job."""
     wait_s = seconds_or_none(timeout)
-    if not block:
+    if not names.flag(block, "block"):
         return -math.inf
     return math.inf if wait_s is None else time.monotonic() + wait_s
 

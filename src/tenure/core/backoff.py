@@ -15,7 +15,7 @@ BackoffFunction: TypeAlias = Callable[[int, BaseException], float | timedelta]
 """Takes the number of failures so far (from 1) and the error; returns the delay in seconds, or as a `timedelta`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """Exponential backoff: `base * factor ** (failures - 1)` seconds, at most `cap` seconds.
 

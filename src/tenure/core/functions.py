@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from tenure.core.errors import InvalidArgument
 
 
 def is_async(function: object) -> bool:
@@ -26,3 +29,15 @@ def without_warning(value: object) -> str:
     if inspect.iscoroutine(value):
         value.close()
     return type(value).__name__
+
+
+@contextmanager
+def placing(function: Callable[..., Any]) -> Iterator[None]:
+    """Let an error about a function's annotations end with its place: the traceback has none if a router included it,
+    or if the annotations are resolved at the first use."""
+    try:
+        yield
+    except InvalidArgument as error:
+        code = inspect.unwrap(function).__code__
+        place = f"{code.co_filename}:{code.co_firstlineno} in {function.__module__}.{function.__qualname__}"
+        raise InvalidArgument(f"{error} See {place}.") from error.__cause__

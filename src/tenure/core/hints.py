@@ -16,12 +16,12 @@ OPTIONS: Final[Mapping[str, str]] = {
     "autoretry_for": "Use retry_on",
     "bind": _CURRENT_JOB,
     "countdown": "Use delay",
-    "cron": "Use @app.task(schedule=Cron(...))",
-    "crontab": "Use @app.task(schedule=Cron(...))",
+    "cron": "Use schedule=Cron(...)",
+    "crontab": "Use schedule=Cron(...)",
     "default_retry_delay": "Use backoff",
     "delay": "Use using(delay=...), at the enqueue",
     "eta": "Use run_after",
-    "every": "Use @app.task(schedule=Every(...))",
+    "every": "Use schedule=Every(...)",
     "ignore_result": "Use result_ttl=0",
     "job_id": "Use id",
     "job_timeout": "Use timeout",
@@ -32,7 +32,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "queue_name": "Use queue",
     "rate_limit": "Use limits",
     "result_expires": "Use result_ttl",
-    "retry": "Use retries",
+    "retry": "Use retries, or retry_on for the errors",
     "retry_backoff": "Use backoff",
     "retry_delay": "Use backoff",
     "scheduled": "Use run_after",
@@ -40,7 +40,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "task_id": "Use id",
     "throws": "Use fail_on",
     "time_limit": "Use timeout",
-    "timezone": "Use Cron(..., tz=...)",
+    "timezone": "Use tz",
     "_defer_by": "Use delay",
     "_defer_until": "Use run_after",
     "_job_id": "Use id",
@@ -113,7 +113,7 @@ def option_hint(word: str, known: Iterable[str]) -> str:
 
 def hint_at_keywords(kind: type[Any]) -> None:
     """Let the errors of a constructor name the keyword that is most similar to an unknown one, as Python does from 3.13
-    on, and the keywords of values that it takes by name only, where one came without."""
+    on, and the keywords for a value that it takes by name only."""
     init = kind.__init__
 
     @wraps(init)
@@ -124,7 +124,7 @@ def hint_at_keywords(kind: type[Any]) -> None:
             parameters = list(signature(init).parameters.values())[1:]
             known = [one.name for one in parameters]
             by_name = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-            if by_name and len(args) > len(known) - len(by_name):
+            if by_name and len(args) > len(parameters) - len(by_name):
                 raise TypeError(f"{kind.__name__}(...) takes values by name: {', '.join(by_name)}.") from None
             hint = next((option_hint(name, known) for name in named if name not in known), "")
             if not hint or "Did you mean" in str(error):

@@ -162,6 +162,11 @@ WORKER: Final[Mapping[str, LogEvent]] = {
     ),
     "worker_paused": LogEvent(INFO, "The worker was asked to start no jobs; running jobs continue."),
     "worker_resumed": LogEvent(INFO, "The worker starts jobs again."),
+    "worker_interrupted": LogEvent(
+        WARNING,
+        "Running jobs may finish within `grace`; another Ctrl-C stops at once.",
+        "the first Ctrl-C of `app.run_worker()`",
+    ),
     "worker_stopping": LogEvent(
         INFO,
         "The worker stops claiming; running jobs may finish.",

@@ -17,6 +17,8 @@ from tenure.manage.search import LOOK_MAX, Search, Selection, queues_meant
 
 CHANGED_MAX: Final = 10_000
 """The most jobs that one call changes one by one, or lists."""
+UNCHANGED_MAX: Final = 20
+"""The most jobs of one call that are named with the reason why they are not changed."""
 RATE_MAX: Final = 100_000
 """The largest number of jobs a second."""
 
@@ -38,12 +40,23 @@ class Change:
     """What happens to the jobs. `kinds`: the names of the numbers.
 
     `one` changes a job and returns the name of the number that counts it, or None if the job cannot be changed any
-    more. `whole` changes all jobs of a queue at once and returns the numbers; None where only `one` is right.
+    more, for the reason `refusal`. `whole` changes all jobs of a queue at once and returns the numbers; None where only
+    `one` is right.
     """
 
     kinds: tuple[str, ...]
     one: Callable[[JobView], Steps[str | None]]
     whole: Callable[[str], Steps[Mapping[str, int]]] | None = None
+    refusal: str = "its state has changed"
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedJob:
+    """A job that a bulk change found and could not change, and the `reason`."""
+
+    queue: str
+    id: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,8 @@ class BulkChange:
     """What a change of many jobs found, and what it has done so far.
 
     `refused`: queues that Redis refused to read. `left_out`: how many queues were not read, as they are too many.
-    `at_once`: it changes whole queues at once, so that `jobs` is empty.
+    `at_once`: it changes whole queues at once, so that `jobs` is empty. `unchanged`: the first 20 jobs that it could
+    not change.
     """
 
     kinds: tuple[str, ...]
@@ -79,6 +93,7 @@ class BulkChange:
     refused: Mapping[str, RedisError]
     left_out: int = 0
     at_once: bool = False
+    unchanged: list[UnchangedJob] = field(default_factory=list)
 
     @property
     def jobs(self) -> tuple[JobView, ...]:
@@ -152,9 +167,12 @@ def run_change(
             yield from pace.next()
             # Since it was found, it may have been retried, or started: then another state would be changed.
             now = yield from engine.job(view.queue, view.id)
-            if now is not None and now.state is view.state:
-                kind = yield from what.one(view)
-                part.done.update([kind] if kind else [])
+            is_same = now is not None and now.state is view.state
+            kind = (yield from what.one(view)) if is_same else None
+            part.done.update([kind] if kind else [])
+            if kind is None and len(change.unchanged) < UNCHANGED_MAX:
+                gone = "its record is gone" if now is None else f"it is {now.state} now"
+                change.unchanged.append(UnchangedJob(view.queue, view.id, what.refusal if is_same else gone))
             report(change)
     return change
 

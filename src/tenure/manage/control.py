@@ -90,7 +90,8 @@ class BulkControl(Control):
         def one(view: JobView) -> Steps[str | None]:
             return "retried" if (yield from self._client.engine.retry(view.queue, view.id)) else None
 
-        return self._run(request, Change(("retried",), one), options)
+        rival = "unique key" if Feature.UNIQUE in self._client.engine.features else "id"
+        return self._run(request, Change(("retried",), one, refusal=f"another job has its {rival}"), options)
 
     aretry_all = asynchronous(retry_all)
 
@@ -129,20 +130,25 @@ class BulkControl(Control):
             return {"cancelled": count.cancelled, "requested": count.requested}
 
         is_whole = state is None and request.selection == Selection(lane=request.selection.lane)
-        return self._run(request, Change(("cancelled", "requested"), one, whole if is_whole else None), options)
+        refusal = "it has ended, or has been started"
+        change = Change(("cancelled", "requested"), one, whole if is_whole else None, refusal)
+        return self._run(request, change, options)
 
     acancel_matching = asynchronous(cancel_matching)
 
     @blocking
     def purge_matching(
-        self, queue: str | None = None, *, state: State | str, **options: Unpack[BulkOptions]
+        self, queue: str | None = None, state: State | str | None = None, **options: Unpack[BulkOptions]
     ) -> Steps[BulkChange]:
         """Remove all jobs in one state that pass the filters, with all their records. See `purge` and `BulkControl`.
 
             app.control.purge_matching(state="failed", older_than=7 * 86_400).done["removed"]
 
-        Without a filter, a queue is purged at once: jobs that enter the state meanwhile may be removed, too.
+        `state` is needed. Without a filter, a queue is purged at once: jobs that enter the state meanwhile may be
+        removed, too.
         """
+        if state is None:
+            raise invalid("state", f"one of {', '.join(REMOVED)}", "None")
         request = _request(queue, state, REMOVED, options)
 
         def whole(name: str) -> Steps[Mapping[str, int]]:

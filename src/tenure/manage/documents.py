@@ -117,6 +117,7 @@ def change_document(change: BulkChange, *, dry_run: bool) -> Document:
             for one in change.queues
             if one.found or one.done
         ],
+        "unchanged": [asdict(one) for one in change.unchanged],
         **({"jobs": [{"queue": view.queue, "id": view.id} for view in change.jobs]} if dry_run else {}),
     }
 
