@@ -122,7 +122,7 @@ def test_a_replica_is_never_talked_to(watched: Watched, drive: MakeDrive) -> Non
         one = drive(
             watched.url(port).replace("sentinel_password", "sentinel_username=u&sentinel_password"), patience_ms=0
         )
-        with pytest.raises(Unreachable, match="named as the master and is none"):
+        with pytest.raises(Unreachable, match="named as the master, but it is no master"):
             one.run(command("GET", "a key"))
         assert (b"cmdstat_get" in calls) == (b"cmdstat_get" in watched.replica.command("INFO", "commandstats"))
         # One that is behind the times does no harm beside others.

@@ -86,7 +86,9 @@ async def _dial_master(target: Target, kind: type[L], timeout_s: float) -> L:
     try:
         reply = await link.ask(_WHO_ARE_YOU, timeout_s, timeout_s)
         if dict(zip(reply[::2], reply[1::2], strict=False)).get(b"role") != b"master":
-            raise client.ConnectionError(f"{shown((target.host, target.port))} is named as the master, but it is no master")
+            raise client.ConnectionError(
+                f"{shown((target.host, target.port))} is named as the master, but it is no master"
+            )
     except BaseException:
         await link.close()
         raise
