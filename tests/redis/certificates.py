@@ -67,7 +67,7 @@ def has_tls(binary: str, files: tuple[str, ...]) -> bool:
     try:
         probe.start()
     except AssertionError as error:
-        if "Bad directive" not in str(error):
+        if "Bad directive" not in str(error) and "Failed finding TLS support" not in str(error):
             raise  # it knows TLS, and did not start for another reason
         return False
     finally:
