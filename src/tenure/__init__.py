@@ -102,6 +102,10 @@ if TYPE_CHECKING:
     from tenure.core.stores import PayloadStore as PayloadStore
     from tenure.core.when import Cron as Cron
     from tenure.core.when import Every as Every
+    from tenure.core.why import Culprit as Culprit
+    from tenure.core.why import Why as Why
+    from tenure.core.why import WhyCode as WhyCode
+    from tenure.core.why import WhyCount as WhyCount
     from tenure.manage.bulk import BulkChange as BulkChange
     from tenure.manage.bulk import QueueChange as QueueChange
     from tenure.manage.bulk import UnchangedJob as UnchangedJob
@@ -156,6 +160,7 @@ _HOMES = {
     "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
+    "core.why": "Culprit Why WhyCode WhyCount",
     "manage.bulk": "BulkChange QueueChange UnchangedJob",
     "manage.search": "Found",
     "protocols.hworker": "Hworker",

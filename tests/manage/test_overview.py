@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import redis
 
-from tenure.client.reasons import has_no_free_slot, unserved
 from tenure.core.job import QueueView, State, WorkerView
+from tenure.manage.overview import has_no_free_slot, unserved
 
 
 async def test_all_queues_and_workers_or_one_queue_and_its_workers(app, driver):

@@ -38,9 +38,9 @@ def test_a_timeout_has_the_state_and_the_reason(app: Tenure) -> None:
 
     assert "0.01 s. It is ready: no living worker serves the queue. Call `result` again" in reason_of(app, job.id)
     announce("shop.other")
-    assert "It is ready: no living worker of the queue has the task." in reason_of(app, job.id)
+    assert "It is ready: no living worker of the queue has task shop.send: w has shop.other." in reason_of(app, job.id)
     announce("shop.send")
-    assert "It is ready. Call" in reason_of(app, job.id)
+    assert "It is ready: it is the next one. Call" in reason_of(app, job.id)
     app.control.pause("letters")
     assert "It is ready: the queue is paused." in reason_of(app, job.id)
     app.control.resume("letters")
@@ -55,9 +55,9 @@ def test_jobs_that_wait_for_results_in_all_slots_are_the_reason(app: Tenure) -> 
     announce_worker(app, "other", ("shop.other",))
     announce_worker(app, "full", ("shop.send",), slots=2, awaiting=2)
     assert "It is ready: jobs that wait for the results of other jobs hold all slots. Call" in reason_of(app, ready.id)
-    assert "It is scheduled. Call" in reason_of(app, delayed.id)
+    assert "It is scheduled: its time is " in reason_of(app, delayed.id)
     announce_worker(app, "half", ("shop.send",), slots=2, awaiting=1)
-    assert "It is ready. Call" in reason_of(app, ready.id)
+    assert "It is ready: it is the next one. Call" in reason_of(app, ready.id)
 
 
 async def test_the_async_version_has_it_too(app: Tenure) -> None:

@@ -21,10 +21,10 @@ from tenure.cli.units import Duration
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NotUnique
-from tenure.core.job import JobView, State
+from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import CancelAnswer
 from tenure.manage.bulk import CHANGED_MAX
-from tenure.manage.control import CANCELLED, REMOVED, RETRIED, WAITING
+from tenure.manage.control import CANCELLED, REMOVED, RETRIED
 
 EDIT_ROUNDS: Final = 10
 """How often the user may edit an invalid payload again."""

@@ -15,7 +15,7 @@ from tenure.cli.output.overview import latency_tables, overview_tables, queue_ta
 from tenure.cli.output.tables import Answer
 from tenure.cli.reach import ANY_QUEUE, reaching, unknown
 from tenure.client.inspect import LISTED
-from tenure.client.reasons import AWAITING, AWAITING_PAGE
+from tenure.client.why import AWAITING, AWAITING_PAGE
 from tenure.core import limits
 from tenure.core.errors import NewerLayout
 from tenure.core.job import State

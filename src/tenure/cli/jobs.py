@@ -12,12 +12,12 @@ from tenure.cli.errors import Exit, UserError
 from tenure.cli.many import selecting
 from tenure.cli.output.jobs import JOBS_SHOWN, describe, job_table
 from tenure.cli.output.tables import Answer, Table
-from tenure.cli.reach import ANY_QUEUE, JOB, known_job, note_left_out, queue_of, reaching, unknown, without
+from tenure.cli.reach import ANY_QUEUE, JOB, no_job, note_left_out, queue_of, reaching, unknown, without
 from tenure.cli.watch import watch
-from tenure.client.reasons import AWAITING_PAGE
+from tenure.client.why import AWAITING_PAGE
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.job import State
+from tenure.core.job import WAITING, State
 from tenure.manage.documents import JobParts, job_document, listing_document
 from tenure.manage.inspect import Listing
 from tenure.manage.search import LOOK_MAX, ORDER, Found, Selection
@@ -151,12 +151,15 @@ def job(
                 "be seen. Without --watch, the command shows the job as long as it is there."
             )
         return watch(app, queue, job_id, parts=parts, as_json=as_json)
-    view, awaiting = app.inspect.explained(queue, job_id)
-    if view is None:
-        view = known_job(app, queue, job_id, nothing)
-    hint = (
-        f"Worker {view.worker} has announced awaiting={awaiting}: jobs that wait for the result of another job. "
-        f"This may be one of them. See {AWAITING_PAGE}."
-    )
-    shown = describe(view, time.time() * limits.SECOND, parts)
-    return Answer(job_document(view, parts), [shown], hints=[hint] if awaiting else [])
+    found = app.inspect.explained(queue, job_id)
+    if found is None:
+        no_job(app, queue, job_id, nothing)
+    view = found.view
+    hints = [f"`{found.why.command}` mends it."] if view.state in WAITING and found.why.command else []
+    if found.awaiting:
+        hints.append(
+            f"Worker {view.worker} has announced awaiting={found.awaiting}: jobs that wait for the result of another "
+            f"job. This may be one of them. See {AWAITING_PAGE}."
+        )
+    document = {**job_document(view, parts), "why": found.why}
+    return Answer(document, [describe(view, time.time() * limits.SECOND, parts)], hints=hints)

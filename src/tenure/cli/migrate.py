@@ -17,12 +17,12 @@ from tenure.cli.reach import ANY_QUEUE, reaching, unknown
 from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
-from tenure.core.job import State
+from tenure.core.job import WAITING, State
 from tenure.core.text import masked
 from tenure.engines.kit.extras import Moved
 from tenure.manage.migration import migrate as move_waiting
 from tenure.manage.moves import Server, check_servers, move_all
-from tenure.manage.transfer import RECORDS, WAITING, Transfer, Transferred
+from tenure.manage.transfer import RECORDS, Transfer, Transferred
 from tenure.protocols.registry import DEFAULT, ENTRIES, entry_of, parse_protocol, rights_of
 from tenure.redis.url import Target
 

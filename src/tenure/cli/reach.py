@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from shlex import quote
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -149,11 +149,14 @@ def without(app: Tenure, feature: Feature) -> bool:
 def known_job(app: Tenure, queue: str, job_id: str, document: object = None) -> JobView:
     """Return an existing job. Raises `NotDone` with this document, after a note if the queue is unknown."""
     view = app.inspect.job(queue, job_id)
-    if view is None:
-        for text in unknown(app, queue):
-            note(text)
-        raise NotDone(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.", document)
-    return view
+    return no_job(app, queue, job_id, document) if view is None else view
+
+
+def no_job(app: Tenure, queue: str, job_id: str, document: object) -> NoReturn:
+    """Raise `NotDone` with this document, after a note if the queue is unknown."""
+    for text in unknown(app, queue):
+        note(text)
+    raise NotDone(f"There is no job {job_id!r} in queue {queue!r}, or its record has expired.", document)
 
 
 def queue_of(app: Tenure, job_id: str, whole: str, document: object) -> str:

@@ -47,6 +47,9 @@ SECTIONS: Final = {
             "done",
             "there is no such job, the job that was watched did not complete",
         ),
+        "why": Row(
+            "Explain why a job does not run, or count the reasons of a queue.", "why", "done", "there is no such job"
+        ),
     },
     "Change": {
         "enqueue": Row(

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
-from tenure.client.reasons import state_and_reason
 from tenure.client.unique import public_view
+from tenure.client.why import state_and_reason
 from tenure.core import limits, names
 from tenure.core.codec import note_of
 from tenure.core.engine import Feature

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tenure.client.client import a_loop_runs, seconds_or_none
 from tenure.client.handle import RESULT_WAIT_MS, JobHandle
-from tenure.client.reasons import state_and_reason
+from tenure.client.why import state_and_reason
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, ResultTimeout, invalid

@@ -35,6 +35,7 @@ from tenure.core.shape import (
 )
 from tenure.core.steps import Steps
 from tenure.core.waiting import Wait
+from tenure.core.why import JobFacts
 
 BEAT_MS: Final = 500
 """A worker that holds jobs sends a heartbeat this often."""
@@ -262,6 +263,15 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
 
+    def facts(self, queue: str, id: str) -> Steps[JobFacts | None]:
+        """Read a job, and what keeps it from running; None: unknown."""
+        ...
+
+    def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
+        """List about `limit` jobs that have not ended, in any order, from a cursor on ("0": the beginning), and the
+        next cursor ("0": the end). A job may come twice."""
+        ...
+
     def page(
         self,
         queue: str,
@@ -287,6 +297,10 @@ class FullEngine(Engine, LimitEngine, Protocol):
         ...
 
     def workers(self) -> Steps[list[WorkerView]]: ...
+
+    def announced(self) -> Steps[list[WorkerView]]:
+        """The same workers, in one call: without how many jobs they hold."""
+        ...
 
     # Acting on jobs from outside.
 

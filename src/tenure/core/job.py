@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -46,6 +46,7 @@ class State(StrEnum):
         return self in ENDS
 
 
+WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 ENDS = frozenset({State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED})
 
 
@@ -262,7 +263,7 @@ class JobView:
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     """None: it has none. They are not kept after the job has completed."""
     earlier_errors: tuple[ErrorInfo, ...] = ()
-    """Of the failed attempts before that of `error`, the newest first: at most nine, and 32 KiB with `error`. Empty in
+    """The errors of earlier attempts, the newest first: at most nine, and 32 KiB with `error`. Empty in
     pages, and on wire formats that do not keep them."""
     scheduled_for_ms: int | None = None
     """The planned time of the schedule's tick that made the job; None if no schedule did."""

@@ -15,7 +15,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from tenure.core.functions import is_async
 from tenure.core.hints import a
-from tenure.core.job import JobView, State
+from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import CancelAnswer
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 RETRIED: Final = (State.FAILED, State.BROKEN, State.CANCELLED, State.SCHEDULED, State.UNROUTABLE)
 """The states from which a job can be retried."""
-WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 CANCELLED: Final = (*WAITING, State.ACTIVE)
 """The states in which a job can be cancelled."""
 REMOVED: Final = tuple(state for state in State if state is not State.ACTIVE)

@@ -9,15 +9,16 @@ from datetime import timedelta
 from typing import Final
 
 from tenure.client.client import asynchronous, blocking
-from tenure.client.handle import with_public_view
 from tenure.client.inspect import LANES_MAX, Inspect, lanes_in, queue_names, state_of
-from tenure.client.reasons import awaiting_beside, reason
+from tenure.client.unique import public_view
+from tenure.client.why import case_of, explain, reasons_of, why_of
 from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import RedisError, is_silent
-from tenure.core.job import JobView, State
+from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps
+from tenure.core.why import Why, WhyCode, WhyCount
 from tenure.manage.overview import Overview, overview_of
 from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search, Selection, queues_meant
 
@@ -31,6 +32,15 @@ class Listing:
 
     found: Mapping[State, Found]
     left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A job, and why it does not run. `awaiting`: how many jobs of its worker wait for the result of another job."""
+
+    view: JobView
+    why: Why
+    awaiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +157,43 @@ class JobSearch(Inspect):
     aoverview = asynchronous(overview)
 
     @blocking
-    def explained(self, queue: str, id: str) -> Steps[tuple[JobView | None, int]]:
-        """Return a job with the reason why it waits, and how many jobs of its worker wait for the result of another."""
-        engine = self._client.engine
-        view = yield from with_public_view(engine.job(names.queue_name(queue), names.known_id(id)))
-        if view is None:
-            return None, 0
-        view = replace(view, waits=(yield from reason(engine, view, _now_ms())))
-        return view, (yield from awaiting_beside(engine, view))
+    def explained(self, queue: str, id: str) -> Steps[Explained | None]:
+        """Return a job, and why it does not run now; None if there is no record of it."""
+        case = yield from case_of(self._client.engine, names.queue_name(queue), names.known_id(id), _now_ms())
+        if case is None:
+            return None
+        view, why = public_view(case.view), explain(case)
+        if view.state in WAITING:
+            view = replace(view, waits=None if why.code is WhyCode.UNKNOWN else why.text)
+        return Explained(view, why, sum(one.awaiting for one in case.workers or () if one.id == view.worker))
 
     aexplained = asynchronous(explained)
+
+    @blocking
+    def why(self, queue: str, id: str) -> Steps[Why | None]:
+        """Return why a job does not run now, the most binding reason first; None if there is no record of it.
+
+            why = app.inspect.why("orders", job.id)
+            print(why.text, why.command)
+
+        Two calls to Redis on a queue without partitions, however many jobs it has. Raises `InvalidArgument`.
+        """
+        return why_of(self._client.engine, names.queue_name(queue), names.known_id(id), _now_ms())
+
+    awhy = asynchronous(why)
+
+    @blocking
+    def reasons(self, queue: str) -> Steps[WhyCount]:
+        """Count the reasons why jobs of a queue wait, of up to 1,000 jobs in no particular order.
+
+            app.inspect.reasons("orders").reasons  # {WhyCode.LIMIT_FULL: 812, WhyCode.LANE_BLOCKED: 96}
+
+        It takes a call to Redis for each of these jobs. In a format of other programs, only ready jobs count. Raises
+        `InvalidArgument`.
+        """
+        return reasons_of(self._client.engine, names.queue_name(queue), _now_ms())
+
+    areasons = asynchronous(reasons)
 
     @blocking
     def all_lanes(self, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[tuple[list[LaneView], bool]]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tenure.client.inspect import full_view, queue_names
-from tenure.client.reasons import has_no_free_slot, unserved
+from tenure.client.why import are_awaiting, serving
 from tenure.core.engine import FullEngine
 from tenure.core.errors import RedisError, is_silent
-from tenure.core.job import QueueView, WorkerView
+from tenure.core.job import WAITING, QueueView, State, WorkerView
 from tenure.core.latency import Latency, latency_of
 from tenure.core.steps import Steps
 from tenure.protocols.registry import entry_of
@@ -81,3 +81,15 @@ def overview_of(engine: FullEngine, queue: str | None, now_ms: float) -> Steps[O
     without_worker = frozenset(view.name for view in alone if unserved(view, workers, now_ms))
     all_awaiting = frozenset(view.name for view in alone if has_no_free_slot(view, workers, now_ms))
     return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused, without_worker, all_awaiting)
+
+
+def unserved(view: QueueView, workers: Sequence[WorkerView], now_ms: float) -> bool:
+    """Return whether jobs wait in a queue that no living worker serves."""
+    waiting = sum(view.counts.get(state, 0) for state in WAITING)
+    return waiting > 0 and not serving(view.name, workers, now_ms)
+
+
+def has_no_free_slot(view: QueueView, workers: Sequence[WorkerView], now_ms: float) -> bool:
+    """Return whether jobs of a queue are ready, and jobs that wait for results hold all slots of its living workers."""
+    living = serving(view.name, workers, now_ms)
+    return view.counts.get(State.READY, 0) > 0 and bool(living) and are_awaiting(living)

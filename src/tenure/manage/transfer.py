@@ -15,7 +15,7 @@ from tenure.client.inspect import lanes_in
 from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature, WrongState
-from tenure.core.job import State
+from tenure.core.job import WAITING, State
 from tenure.core.schedule import StoredSchedule
 from tenure.core.shape import LaneFailure, LaneState, LaneView
 from tenure.core.steps import Steps, durably
@@ -26,7 +26,6 @@ T = TypeVar("T")
 
 MOVES: Final = "moves to another server"
 """The reason of the pause of a schedule that moves."""
-WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 RECORDS: Final = (State.FAILED, State.BROKEN, State.CANCELLED)
 
 

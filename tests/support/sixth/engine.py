@@ -131,7 +131,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
         return Page(tuple(_view(queue, row) for row in rows), total, cursor)
 
     def workers(self) -> Steps[list[WorkerView]]:
-        seen = yield from self._announced()
+        seen = yield from self.announced()
         shown = []
         for view in seen:
             active = 0

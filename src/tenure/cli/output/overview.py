@@ -9,7 +9,7 @@ from typing import Final
 
 from tenure.cli.output.tables import Table
 from tenure.cli.output.text import ago, took
-from tenure.client.reasons import is_living
+from tenure.client.why import is_living
 from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable
 from tenure.core.job import QueueView, State, WorkerView

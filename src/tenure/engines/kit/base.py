@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Final, TypeVar
 import msgspec
 
 from tenure.core import limits
+from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NewerLayout, ReplyError
-from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.job import WAITING, JobView, Page, QueueView, State, WorkerView
 from tenure.core.shape import QueueSettings
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
+from tenure.core.why import JobFacts
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 
@@ -42,6 +44,24 @@ class Scripted(ABC):
     @abstractmethod
     def prefix(self, queue: str) -> str:
         """The beginning of all keys of a queue."""
+
+    @property
+    @abstractmethod
+    def features(self) -> frozenset[Feature]: ...
+
+    @abstractmethod
+    def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
+
+    @abstractmethod
+    def page(
+        self,
+        queue: str,
+        state: State,
+        offset: int = 0,
+        limit: int = limits.PAGE_MAX,
+        lane: str | None = None,
+        after: str | None = None,
+    ) -> Steps[Page]: ...
 
     @abstractmethod
     def shared(self) -> str:
@@ -72,6 +92,24 @@ class Scripted(ABC):
 
     def settings(self, queue: str) -> Steps[QueueSettings]:
         return (yield from self.queue(queue)).settings
+
+    def facts(self, queue: str, id: str) -> Steps[JobFacts | None]:
+        view = yield from self.job(queue, id)
+        if view is None:
+            return None
+        can_pause = Feature.PAUSE in self.features and view.state in WAITING
+        return JobFacts(view=view, is_paused=can_pause and (yield from self.settings(queue)).paused)
+
+    def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
+        """Ready jobs only, in their order."""
+        after = None if cursor == "0" else cursor
+        page = yield from self.page(queue, State.READY, limit=min(limit, limits.PAGE_MAX), after=after)
+        return [view.id for view in page.jobs], page.next or "0"
+
+    def announced(self) -> Steps[list[WorkerView]]:
+        """The workers that announced themselves lately. The jobs that they hold are not counted."""
+        rows = yield Invoke(self.scripts["workers"], (self.shared(),), (PRESENCE_TTL_MS,))
+        return [replace(view, seen_ms=int(float(at))) for _, at, text in rows if (view := _read_worker(text))]
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
         return (yield from self._act("discard", queue, as_bytes(id))) == b"1"
@@ -112,11 +150,6 @@ class Scripted(ABC):
         layout = number_of(fields.get("layout", b"")) or 1
         newer = layout if layout > self.layout else None
         return QueueView(name, counts, totals, newer_layout=newer)
-
-    def _announced(self) -> Steps[list[WorkerView]]:
-        """The workers that announced themselves lately. The jobs that they hold are not counted yet."""
-        rows = yield Invoke(self.scripts["workers"], (self.shared(),), (PRESENCE_TTL_MS,))
-        return [replace(view, seen_ms=int(float(at))) for _, at, text in rows if (view := _read_worker(text))]
 
 
 def check_purge(state: State) -> None:

@@ -24,7 +24,7 @@ class WorkersInspector(Scripted):
     def workers(self) -> Steps[list[WorkerView]]:
         """The workers of Tenure: other clients do not announce theirs."""
         found = []
-        for worker in (yield from self._announced()):
+        for worker in (yield from self.announced()):
             active = 0
             for queue in worker.queues:
                 active += yield Command((self.size_of_held, f"{self.prefix(queue)}:held:{worker.id}"))

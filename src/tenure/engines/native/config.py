@@ -22,6 +22,8 @@ COMPLETED_MAX: Final = 100_000
 """Records of completed jobs that a queue keeps."""
 FOLLOW_LOOK: Final = 2_000
 """Jobs waiting for another one with their key that can be listed."""
+WHY_LOOK: Final = 2_000
+"""Entries of a list, and claims, that one call looks at to explain why a job waits."""
 WATCH_TTL_MS: Final = 10 * limits.SECOND
 """How long Redis remembers that a caller waits for a job's end. The caller renews it."""
 SEEN_MS: Final = 100

@@ -13,12 +13,14 @@ from tenure.core.names import shown
 from tenure.core.rates import LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Invoke, Steps
+from tenure.core.why import JobFacts
 from tenure.engines.kit.base import Scripted
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
 from tenure.engines.native.config import NativeConfig
 from tenure.engines.native.keys import decoded, encoded, queue_of
 from tenure.engines.native.records import read_view
+from tenure.engines.native.why import read_facts
 
 _LENGTH: Final = re.compile(r"\d{1,12}", re.ASCII)
 _TIME: Final = re.compile(r"\d{0,15}", re.ASCII)
@@ -52,6 +54,19 @@ class NativeInspector(Scripted):
         raw_id = as_bytes(id)
         reply = yield from self._ask("show", queue, raw_id, 0)
         return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+
+    def facts(self, queue: str, id: str) -> Steps[JobFacts | None]:
+        raw_id = as_bytes(id)
+        reply = yield from self._ask("why", queue, raw_id)
+        if not reply:
+            return None
+        row, pairs = reply
+        view = self._view(queue, State(row[0].decode()), raw_id, row[1:]) if row else None
+        return read_facts(view, pairs, self.layout)
+
+    def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
+        following, *ids = yield from self._ask("sample", queue, cursor, limit)
+        return list(map(as_text, ids)), as_text(following)
 
     def page(
         self,
@@ -87,7 +102,7 @@ class NativeInspector(Scripted):
         return LanePage(tuple(_read_lane(row, self.prefix(queue)) for row in rows), following)
 
     def workers(self) -> Steps[list[WorkerView]]:
-        seen = yield from self._announced()
+        seen = yield from self.announced()
         active: dict[str, int] = {}
         for queue in sorted({queue for worker in seen for queue in worker.queues if "/" not in queue}):
             for name, held in (yield from self._holders(queue)).items():

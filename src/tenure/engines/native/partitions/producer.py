@@ -14,14 +14,14 @@ from tenure.core.partitions import PartitionMap, key_of, place_of, split_place
 from tenure.core.shape import PLAIN
 from tenure.core.steps import Invoke, Steps
 from tenure.engines.kit.chunks import Part
-from tenure.engines.native.partitions.inspector import PartitionedInspector
+from tenure.engines.native.partitions.controller import PartitionedController
 from tenure.engines.native.wire import NOT_HERE
 
 NO_POST_S: Final = 30.0
 """How long no partition of a queue is named to its workers after that has failed: each attempt may take seconds."""
 
 
-class PartitionedProducer(PartitionedInspector):
+class PartitionedProducer(PartitionedController):
     """Adds jobs by the map of their queue, which another process may replace meanwhile: see decision 0027."""
 
     def __init__(self, *args: Any) -> None:
