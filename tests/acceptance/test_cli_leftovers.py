@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -92,8 +93,7 @@ def end_child(folder: Path) -> None:
         file.unlink()
 
 
-@pytest.mark.parametrize("stop", ["burst", "signal"])
-@pytest.mark.parametrize("what", LEFT)
+@pytest.mark.parametrize(("what", "stop"), [*zip(LEFT, cycle(["burst", "signal"]), strict=False)])
 def test_the_process_of_a_stopped_worker_ends(tenure, redis_url, tmp_path, leave, what, stop):
     job = leave(what)
     run = tenure("worker", "jobs:app", *(["--burst"] if stop == "burst" else []), url=redis_url)

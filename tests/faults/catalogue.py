@@ -46,11 +46,9 @@ _PARTS: Final = (
 )
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
-STORMS: Final = frozenset(
-    {"S01", "S07", "S28", "S29", "S32", "S70", "S71", "S72", "S80", "S81", "S82", "S83", "S84", "S85"}
-)
-"""Kills and stops at random, and clusters, which only `make faults` plays. In the tests S03, S04, S06, the crash
-matrix, the walks of limits and tests of each kind of fault stand for them."""
+IN_TESTS: Final = ("S03", "S06", "S09", "S10", "S11", "S12", "S16", "S17", "S23", "S30", "S42", "S45", "S50")
+"""One scenario for each kind of fault, which `make test` plays, too. All others are for `make faults`; in the tests the
+crash matrix, the walks of limits and the tests of workers and drivers stand for them."""
 LANES: Final = "S40"
 """Has a stage of its own: tests/faults/lanes."""
 POINTERS: Final[dict[str, Pointer]] = {
