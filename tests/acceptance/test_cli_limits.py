@@ -175,7 +175,7 @@ def test_a_waiting_job_and_its_queue_name_the_limit(app, cli):
     assert queue.lease()
     assert not queue.lease()
     job = cli("job", "images", "b", "--json")[1]
-    assert job["waits"] == "waits for limit 'gpu': jobs that run hold 1 place of it"
+    assert [one["code"] for one in (job["why"], *job["why"]["also"])] == ["no_worker", "limit_full"]
     assert [limit["name"] for limit in job["limits"]] == ["gpu"]
     assert cli("info", "--json")[1]["queues"][0]["limited"] == 2
     assert "limited=2" in cli("info")[1]
