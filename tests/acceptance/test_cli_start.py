@@ -88,6 +88,13 @@ def test_a_burst_gives_up(tenure, tmp_path):
     assert "redis_lost what=start" not in run.err
 
 
+def test_a_signal_in_code_that_swallows_exceptions_ends_a_worker_that_starts():
+    finalizer = "class A:\n    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)\nA()\nprint('it continues')"
+    code = f"import os, signal\nfrom tenure.cli import _handle_signals\n_handle_signals(['worker'])\n{finalizer}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("blocked", [(), (signal.SIGTERM, signal.SIGINT)], ids=["as usual", "blocked by its caller"])
 def test_a_worker_that_is_told_to_stop_while_it_starts_ends_in_good_order(redis_url, tmp_path, blocked):
     command = [sys.executable, "-X", "importtime", "-m", "tenure", "worker", "jobs:app"]

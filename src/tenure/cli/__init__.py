@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -84,8 +85,9 @@ def _handle_signals(words: Sequence[str]) -> None:
     """Let signals end the command, also if its caller has blocked them.
 
     A worker that gets SIGTERM before it has started anything ends in good order, also as the first process of a
-    container, where the default is to ignore it.
+    container, where the default is to ignore it. No exception is raised for that: it may come in the middle of code that
+    swallows it, such as a finalizer, and the signal would be lost.
     """
     if words[:1] in (["worker"], ["dev"]) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
