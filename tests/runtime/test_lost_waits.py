@@ -11,6 +11,7 @@ import pytest
 from tenure.core.errors import AccessDenied
 from tenure.core.steps import WaitLost
 from tenure.runtime import waiting
+from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.loops import MonitoredDriver
 from tenure.runtime.ports import Env
 from tests.runtime.fakes import FakeDriver, Rig
@@ -80,7 +81,7 @@ async def test_a_lost_wait_is_no_sign_of_life():
     """What an orchestrator looks at is the time of the last good reply."""
     engine = FakeEngine()
     driver, times = FakeDriver(), itertools.count(100)
-    link = MonitoredDriver(driver, Env(clock=lambda: float(next(times))))
+    link = MonitoredDriver(driver, Env(clock=lambda: float(next(times))), Reports())
     before = link.good_at
 
     def fault(call: str) -> None:

@@ -16,6 +16,7 @@ from tenure.core.outcome import Released
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.routes import UNROUTABLE
 from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.loops import MonitoredDriver
 from tenure.runtime.ports import Env
@@ -41,7 +42,7 @@ async def settling(engine: Any, count: int, *others: str) -> AsyncIterator[tuple
         engine.add(*names, queue=queue)
         leases += (await driver.run(engine.lease("w", [queue], count))).leases
     intake: Any = None
-    link, inflight = MonitoredDriver(driver, Env()), Inflight(len(leases))
+    link, inflight = MonitoredDriver(driver, Env(), Reports()), Inflight(len(leases))
     settler = Settler(WorkerContext("w", ("q", *others), engine, link, Env(), inflight, intake))
     task = asyncio.create_task(settler.run())
     try:

@@ -389,7 +389,7 @@ async def test_a_late_outcome_is_refused_and_told(caplog):
             rig.engine.lose("a")
             gate.open.set()
             await rig.engine.until(lambda: bool(rig.engine.refused))
-    assert "lease_lost queue=q id=a" in caplog.text
+    assert "lease_lost queue=q task=t id=a" in caplog.text
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -421,7 +421,7 @@ async def test_an_outcome_is_logged_after_redis_has_answered(caplog, is_lost):
             answer.set()
         assert rig.done is not None
     [line] = told()
-    assert line.startswith("lease_lost queue=q id=a" if is_lost else "failed queue=q task=t id=a")
+    assert line.startswith("lease_lost queue=q task=t id=a" if is_lost else "failed queue=q task=t id=a")
     assert [one for one in caplog.messages if "error=KeyError at=" in one and "test_worker.py" in one]
 
 

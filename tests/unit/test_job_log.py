@@ -42,8 +42,7 @@ class Scene:
             self.log.started(held)
             self.now += took
             held.end_at(self.now)
-            self.log.ended(held, Completed(), "traceback")
-            self.log.completed(1)
+            self.log.settled([(held, Completed())])
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -103,7 +102,7 @@ def test_a_slow_queue_has_its_lines_for_ever(loop, lines):
 def test_a_worker_that_ends_logs_the_last_count(loop, lines):
     scene = Scene(loop)
     scene.run(60)
-    scene.log.close()
+    scene.log.worker_stopped(0, False)
     assert lines.records[-1].getMessage().startswith("jobs_counted started=10 completed=10 ")
 
 
@@ -112,7 +111,7 @@ def test_a_second_without_a_job_has_no_count(loop, lines, ends):
     scene = Scene(loop)
     scene.run(50)
     lines.clear()
-    scene.log.close() if ends else scene.wait(1.0)
+    scene.log.worker_stopped(0, False) if ends else scene.wait(1.0)
     assert not lines.records
 
 

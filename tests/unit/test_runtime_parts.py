@@ -22,6 +22,7 @@ from tenure.core.outcome import Broken, Completed, Failed, Retried
 from tenure.runtime.handlers.threads import ThreadPool
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Held, Phase
+from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.log import ended, source_location
 from tenure.runtime.loops import (
@@ -339,7 +340,7 @@ class Refusing:
 
 async def test_access_is_restored_only_when_no_call_is_refused_any_more(caplog):
     now = [100.0]
-    driver: Any = MonitoredDriver(Refusing(), Env(clock=lambda: now[0]))  # type: ignore[arg-type]
+    driver: Any = MonitoredDriver(Refusing(), Env(clock=lambda: now[0]), Reports())  # type: ignore[arg-type]
     for _ in range(20):
         now[0] += 0.5
         with pytest.raises(AccessDenied):

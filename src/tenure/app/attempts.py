@@ -136,8 +136,7 @@ class Attempts:
                 held.batch = run
         services = self._loop_services if spec.is_async else self._services
         run.prepare(services, NO_RUNNER, now)
-        for held in members:
-            self._events.started(held)
+        self._events.started(run)
         self.errors, self._answers = [], []
         if spec.is_async:
             outcomes: Outcomes = yield UserCall(lambda: self._on_loop(run), on_loop=True)
@@ -150,8 +149,8 @@ class Attempts:
 
     def report(self, outcomes: Outcomes) -> Generator[Action, Any, None]:
         """After the settlement: call listeners and hooks."""
+        self._events.settled(outcomes)
         for held, outcome in outcomes:
-            self._events.ended(held, outcome)
             if self._app.payloads is not None and isinstance(outcome, Completed):
                 yield UserCall(partial(self._app.payloads.delete, held), on_loop=False)
         yield UserCall(self._events.flushed, on_loop=True)

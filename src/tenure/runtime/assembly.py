@@ -109,7 +109,9 @@ class Parts:
             settle=lambda held, outcome: self.executor.answer(held, outcome),
         )
         self.hooks = Hooks(services, env.limits) if routes.have_hooks() else None
-        self.settler = Settler(context, self.hooks, settings.durable, settings.log_errors)
+        if self.hooks is not None:
+            context.reports.subscribe(self.hooks)
+        self.settler = Settler(context, settings.durable)
         self.executor = Executor(context, self.settler, services, settings.launch)
         if self.executor.pool is not None:
             self.executor.pool.guarded_by(keeper.guard)

@@ -34,9 +34,7 @@ class Canceller:
         held = self._inflight.lose(ref)
         if held is None:
             return
-        _log(held, "lease_lost", token=ref.token, noticed_by=at)
-        if self._context.events is not None:
-            self._context.events.lost(held, at)
+        self._context.reports.lost(held, at, None, True)
         self._settler.lost(held)
         self._end(held, Stop.LOST)
 

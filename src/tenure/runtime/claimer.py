@@ -230,7 +230,7 @@ class Claimer:
     def _accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
         """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when
         the claim was sent."""
-        now, events = self._env.clock(), self._context.events
+        now = self._env.clock()
         cannot_run: list[tuple[Held, Outcome]] = []
         for lease in leases:
             refusal = self._routes.refusal(lease)
@@ -238,8 +238,7 @@ class Claimer:
             held = self._inflight.add(lease, spec or UNROUTABLE, now, spec is not None, asked_at)
             if held is None:
                 continue
-            if events is not None:
-                events.claimed(lease)
+            self._context.reports.claimed(lease)
             if refusal:
                 cannot_run.append((held, Broken(refusal)))
             elif spec is None:

@@ -29,12 +29,10 @@ class Executor:
     job process (`pool`; None where no handler does)."""
 
     def __init__(self, context: WorkerContext, settler: Settler, services: JobServices, launch: Launch | None) -> None:
-        self._events = context.events
+        self._reports = context.reports
         self._clock = clock = context.env.clock
         self._inflight = inflight = context.inflight
         self._intake = context.intake
-        self._job_log = context.job_log
-        self._latencies = context.latencies
         self._kept = kept = context.intake.kept
         self._settler = settler
         self._services = services
@@ -55,10 +53,9 @@ class Executor:
         if not self._intake.is_open:
             return
         inflight, now = self._inflight, self._clock()
-        is_watched, kept = self._events is not None or self._job_log.has_lines, self._kept
+        started, kept = self._reports.started, self._kept
         for run in inflight.starting(now, kept.may_start, kept.fresh_after()):
-            if is_watched:
-                self._report_start(run)
+            started(run)
             runner: Runner = self._tasks if run.spec.is_async else self._threads
             if run.spec.run_in is PROCESS and type(run) is Held and self.pool is not None:
                 runner = self.pool
@@ -83,14 +80,8 @@ class Executor:
             log_event("jobs_released", released=len(doubtful), reason="no heartbeat")
             self._settler.release(doubtful)
 
-    def _report_start(self, run: Held | Batch) -> None:
-        for held in run.members:
-            if self._events is not None:
-                self._events.started(held)
-            self._job_log.started(held)
-
     def _finished(self, ended: Sequence[Ended]) -> None:
-        self._latencies.finished(ended)
+        self._reports.finished(ended)
         self._inflight.prefetch.finished(
             [(at - run.started_at) / (1 if type(run) is Held else len(run.members)) for run, _, at in ended]
         )

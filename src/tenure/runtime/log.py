@@ -154,6 +154,17 @@ def ended(
             _of("crashed", lease)
 
 
+def lost(lease: Lease, noticed: str, outcome: Outcome | None, certain: bool) -> None:
+    """Log that the worker lost a lease. `outcome`: what does not count any more."""
+    about: dict[str, object] = {"token": lease.token, "noticed_by": noticed}
+    if outcome is not None:
+        about |= {"outcome": type(outcome).__name__.lower(), "certain": certain}
+    match outcome:
+        case Retried(error) | Failed(error) | Broken(error):
+            about |= {"error": error.type, "at": source_location(error.traceback)}
+    _of("lease_lost", lease, about)
+
+
 def _names_of(lease: Lease) -> dict[str, object]:
     return {"queue": lease.record.queue, "id": lease.record.id}
 

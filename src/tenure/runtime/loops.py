@@ -14,8 +14,8 @@ from tenure.core.backoff import Pauses
 from tenure.core.errors import AccessDenied, RedisError, Unreachable, is_away
 from tenure.core.steps import Steps
 from tenure.runtime.forks import ForkGuard
+from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.log import Once, brief, log_event
-from tenure.runtime.observe.dispatcher import EventDispatcher
 from tenure.runtime.ports import Driver, Env, Messages
 
 LOOP_FAILURES: Final = 10
@@ -36,10 +36,10 @@ class LoopFailed(Exception):
 class MonitoredDriver:
     """The worker's driver. It knows whether Redis answers, and notifies listeners of changes."""
 
-    def __init__(self, driver: Driver, env: Env, events: EventDispatcher | None = None) -> None:
+    def __init__(self, driver: Driver, env: Env, reports: Reports) -> None:
         self._own = ForkGuard()
         self._driver = driver
-        self._events = events
+        self._reports = reports
         self._env = env
         self._refused = False
         self._refused_at = -math.inf
@@ -71,8 +71,7 @@ class MonitoredDriver:
         if self._refused:
             log_event("redis_restored", what="access", after_s=away)
         self._refused = False
-        if self._events is not None:
-            self._events.redis_back(away)
+        self._reports.redis_back(away)
 
     def _away(self, error: Unreachable | AccessDenied, missed_s: float) -> None:
         """Report an outage once, and a refusal once. The driver logs outages."""
@@ -81,8 +80,7 @@ class MonitoredDriver:
             self._refused_at = self._env.clock()
         if self.down_since is None:
             self.down_since = self._env.clock() - missed_s
-            if self._events is not None:
-                self._events.redis_away(error)
+            self._reports.redis_away(error)
         if refuses and not self._refused:
             log_event("redis_refused", what="access", error=brief(error))
         self._refused = self._refused or refuses

@@ -11,7 +11,7 @@ from typing import Final
 
 from tenure.core import limits
 from tenure.core.errors import NewerLayout, TenureError, is_silent
-from tenure.core.job import JobView, WorkerView
+from tenure.core.job import WorkerView
 from tenure.core.rates import LimitRule
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.jobs.suspects import Suspects
@@ -98,19 +98,12 @@ class Maintainer:
             unparked, next_ms = unparked + done.unparked, done.next_ms
             self._ticks(queue, done.tick_ms)
             for view in done.poisoned:
-                self._report(view)
+                self._context.reports.poisoned(view)
             if done.reclaimed or done.unparked:
                 log_event("queue_maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
             if not done.more:
                 break
         return unparked, next_ms
-
-    def _report(self, view: JobView) -> None:
-        """Report a job that ended in `broken` because its workers died."""
-        attempt = view.failures + view.crashes
-        log_event("broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
-        if self._context.events is not None:
-            self._context.events.poisoned(view)
 
     async def present(self) -> None:
         while True:

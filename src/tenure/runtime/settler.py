@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Final, TypeAlias
 
 from msgspec import structs
@@ -14,13 +15,11 @@ from tenure.core import limits
 from tenure.core.engine import Trait
 from tenure.core.errors import RedisError, ReplyError, Unreachable, is_silent
 from tenure.core.job import Lease, LeaseRef
-from tenure.core.names import ErrorDetail
-from tenure.core.outcome import Broken, Completed, Failed, Outcome, Released, Retried
+from tenure.core.outcome import Completed, Outcome, Released, Retried
 from tenure.core.steps import durably
 from tenure.runtime.context import WorkerContext
-from tenure.runtime.handlers.hooks import Hooks
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.log import Once, brief, log_event, source_location
+from tenure.runtime.log import Once, brief, log_event
 from tenure.runtime.loops import redis_pauses
 from tenure.runtime.ports import Env
 
@@ -79,27 +78,21 @@ class Settler:
     def __init__(
         self,
         context: WorkerContext,
-        hooks: Hooks | None = None,
         replicas: int = 0,
-        errors: ErrorDetail = "traceback",
     ) -> None:
         self._engine = context.engine
         self._has_delays = Trait.RETRY_DELAY in context.engine.traits
         """Else the format runs a retry at once, and no log or event names a delay."""
         self._driver = context.driver
         self._env = context.env
-        self._events = context.events
+        self._reports = context.reports
         self._inflight = context.inflight
-        self._hooks = hooks
-        self._payloads = context.payloads
-        self._job_log = context.job_log
         self._outboxes: dict[str, Outbox] = {}
         """Of the queues with outcomes that are not settled."""
         self._groups: dict[tuple[str, str], list[Item]] = {}
         """Outcomes of leases that settle together, by queue and group, until all members have one."""
         self._wake = asyncio.Event()
         self._replicas = replicas
-        self._errors: ErrorDetail = errors
         self._too_few = Once()
         self._settled = asyncio.Event()
         self._settled.set()
@@ -112,7 +105,7 @@ class Settler:
 
     def put_all(self, ended: Iterable[Item]) -> None:
         """Settle leases with these outcomes, as `put` does."""
-        is_timed = self._events is not None or self._job_log.has_lines
+        now = self._env.clock()
         for item in ended:
             held, outcome = item
             if type(outcome) is Retried and not self._has_delays:
@@ -122,8 +115,7 @@ class Settler:
                 record = lease.record
                 log_event("handler_overran", ended=True, queue=record.queue, task=record.task, id=record.id)
                 continue
-            if is_timed:
-                held.end_at(self._env.clock())
+            held.end_at(now)
             if lease.group:
                 self._groups.setdefault((lease.record.queue, lease.group), []).append(item)
                 self._settle_group(held)
@@ -225,23 +217,11 @@ class Settler:
             del self._outboxes[batch[0][0].lease.record.queue]
 
     def _end(self, batch: list[Item], answers: list[bool]) -> None:
-        """Take settled leases out of the table, log their outcomes and notify the listeners."""
-        is_watched = bool(self._events or self._hooks or self._payloads) or self._job_log.has_lines
-        others = 0
+        """Take settled leases out of the table, and report their outcomes."""
         for (held, outcome), was_held in zip(batch, answers, strict=True):
-            if not was_held:
-                others += 1
-                self._report_lost(held, outcome)
-            elif is_watched or type(outcome) is not Completed:
-                others += type(outcome) is not Completed
-                self._job_log.ended(held, outcome, self._errors)
-                if self._events is not None:
-                    self._events.ended(held, outcome)
-                if self._hooks is not None:
-                    self._hooks.ended(held, outcome)
-                if self._payloads is not None and type(outcome) is Completed:
-                    self._payloads.completed(held)
-        self._job_log.completed(len(batch) - others)
+            if not was_held:  # after a call without a reply, the first attempt may have settled it
+                self._reports.lost(held, "settle", outcome, held.ref not in self._doubtful)
+        self._reports.settled(batch if all(answers) else list(compress(batch, answers)))
         self._inflight.gone([held for held, _ in batch])
         if self._doubtful:
             self._doubtful.difference_update([held.ref for held, _ in batch])
@@ -258,18 +238,6 @@ class Settler:
         elif self._too_few.forget():
             log_event("durability_restored", replicas=done.replicas)
         return done.answer
-
-    def _report_lost(self, held: Held, outcome: Outcome) -> None:
-        """The lease was lost. After a call without a reply, the first attempt may have settled it."""
-        ref, kind = held.ref, type(outcome).__name__.lower()
-        certain = ref not in self._doubtful
-        if self._events is not None:
-            self._events.lost(held, "settle", certain=certain)
-        about: dict[str, object] = {"queue": ref.queue, "id": ref.id, "token": ref.token, "outcome": kind}
-        match outcome:
-            case Retried(error) | Failed(error) | Broken(error):
-                about |= {"error": error.type, "at": source_location(error.traceback)}
-        log_event("lease_lost", **about, noticed_by="settle", certain=certain)
 
 
 def _take(items: deque[Item], most: int) -> list[Item]:

@@ -19,6 +19,7 @@ from tenure.runtime.context import WorkerContext
 from tenure.runtime.isolation.messages import PROCESS_EXIT_MS
 from tenure.runtime.jobs.held import RUNNING, SETTLING, Batch, Held
 from tenure.runtime.log import brief, log_event
+from tenure.runtime.observe.dispatcher import EventDispatcher
 
 RECYCLE_MS: Final = limits.HOUR
 """How long a worker that is recycled waits for its running jobs. The rest then have the grace period."""
@@ -39,11 +40,20 @@ class ExitStatus(IntEnum):
 
 
 class Shutdown:
-    """Stops all parts of a worker, once. Every wait has a limit, and ends when `hard` is set."""
+    """Stops all parts of a worker, once. Every wait has a limit, and ends when `hard` is set. `events`: None without
+    listeners."""
 
-    def __init__(self, context: WorkerContext, parts: Parts, fetching: asyncio.Task[None], hard: asyncio.Event) -> None:
+    def __init__(
+        self,
+        context: WorkerContext,
+        parts: Parts,
+        events: EventDispatcher | None,
+        fetching: asyncio.Task[None],
+        hard: asyncio.Event,
+    ) -> None:
         self._context = context
         self._parts = parts
+        self._events = events
         self._fetching = fetching
         self._hard = hard
         self._inflight = context.inflight
@@ -60,8 +70,7 @@ class Shutdown:
         self._parts.canceller.end_persistent()
         running = len(self._inflight.running)
         log_event("worker_stopping", level, worker=self._context.worker, running=running, reason=reason)
-        if self._context.events is not None:
-            self._context.events.worker_stopping(running)
+        self._context.reports.worker_stopping(running)
 
     async def wait_for_jobs(self, grace_ms: int, retiring: bool, hurry: asyncio.Event) -> None:
         """Wait for running handlers. If the worker is retiring, until they end or `hurry` is set."""
@@ -73,7 +82,7 @@ class Shutdown:
     async def finish(self, crashed: bool) -> ExitStatus:
         """End the handlers that still run, settle outcomes and release jobs. `crashed`: any running job may have caused
         the end, so each counts a crash."""
-        parts, most, events = self._parts, self._limits, self._context.events
+        parts, most, events = self._parts, self._limits, self._events
         if not self._hard.is_set():
             parts.canceller.end_all()
             await self._or_hard(self._until_all(lambda run: run.abandoned), most.cancel_ms)
@@ -90,11 +99,10 @@ class Shutdown:
             await self._or_hard(parts.executor.pool.close(), PROCESS_EXIT_MS)
         released, left = await self._leave(HARD_S if hard else most.leave_ms / limits.SECOND, crashed)
         running, unheard = len(self._inflight.running), None
+        self._context.reports.worker_stopped(released, hard)
         if events is not None:
-            events.worker_stopped(released, hard)
             await _within(events.flushed(), HARD_S if hard else most.tell_ms / limits.SECOND)
             unheard = events.unheard
-        self._context.job_log.close()
         about = {"released": released, "hard": hard, "handlers_running": running, "left": left, "unheard": unheard}
         log_event("worker_stopped", logging.WARNING if left else None, worker=self._context.worker, **about)
         if hard:

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 
 from tenure.core.job import ErrorInfo
-from tenure.core.outcome import Broken
+from tenure.core.outcome import Broken, Completed
 from tenure.core.stores import PayloadStore, data_of, is_own, key_of
 from tenure.runtime.jobs.held import Batch, Held, Outcomes
 from tenure.runtime.jobs.outcomes import Random, outcome_of_error
+from tenure.runtime.jobs.reports import Subscriber
 
 
 def has_stored(run: Held | Batch) -> bool:
@@ -19,7 +20,7 @@ def has_stored(run: Held | Batch) -> bool:
     return any(key_of(held.lease.record.headers) is not None for held in run.members)
 
 
-class StoredPayloads:
+class StoredPayloads(Subscriber):
     """Reads and deletes the payloads of jobs. `store`: None for an app without one."""
 
     def __init__(self, store: PayloadStore | None = None) -> None:
@@ -52,10 +53,11 @@ class StoredPayloads:
                 failed.append((held, outcome_of_error(held, error, random)))
         return failed
 
-    def completed(self, held: Held) -> None:
-        """Delete the payload of a job that has completed, in a thread."""
-        if key_of(held.lease.record.headers) is not None:
-            asyncio.get_running_loop().run_in_executor(None, self.delete, held)
+    def settled(self, items: Outcomes) -> None:
+        """Delete the payloads of jobs that have completed, each in a thread."""
+        for held, outcome in items:
+            if type(outcome) is Completed and key_of(held.lease.record.headers) is not None:
+                asyncio.get_running_loop().run_in_executor(None, self.delete, held)
 
     def delete(self, held: Held) -> None:
         """Delete the payload of a completed job. If that fails, `tenure clean --payloads` does it later."""

@@ -23,6 +23,7 @@ from tenure.runtime.intake import Intake
 from tenure.runtime.isolation.pool import require_launcher
 from tenure.runtime.jobs.beats import Kept
 from tenure.runtime.jobs.overrun import WATCH_MS, StuckSlots
+from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.log import brief, log_event
 from tenure.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
@@ -60,7 +61,8 @@ class Worker:
         self._keeper = keeper
         self._env = env or Env()
         self._events = EventDispatcher(code.listeners, self.id, self._env) if code.listeners else None
-        self._link = MonitoredDriver(driver, self._env, self._events)
+        self._reports = Reports([self._events] if self._events is not None else [])
+        self._link = MonitoredDriver(driver, self._env, self._reports)
         self._stop, self._hard = asyncio.Event(), asyncio.Event()
         self._hurry = asyncio.Event()
         """A stop was requested, not only a retirement."""
@@ -133,8 +135,7 @@ class Worker:
             self._build()
             queues, slots = self.queues, self._settings.concurrency
             log_event("worker_started", worker=self.id, queues=",".join(queues), slots=slots)
-            if self._events is not None:
-                self._events.worker_started(queues, slots)
+            self._reports.worker_started(queues, slots)
             self._start_loops()
             self._begun.set()
             try:
@@ -164,10 +165,16 @@ class Worker:
             env,
             inflight,
             intake,
-            self._events,
+            self._reports,
             payloads=self._code.payloads,
-            job_log=JobLog(lambda: inflight.started, logs_each=self._settings.logs_each_job, clock=env.clock),
         )
+        settings = self._settings
+        log = JobLog(
+            lambda: inflight.started, logs_each=settings.logs_each_job, errors=settings.log_errors, clock=env.clock
+        )
+        for one in (log, self._context.latencies, self._context.payloads):
+            if one is not None:
+                self._reports.subscribe(one)
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
         self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)
         self._loop_watch = LoopWatch(inflight.running_since, self._parts.executor.job_of, env.clock)
@@ -241,7 +248,7 @@ class Worker:
                 self.retire(stuck, logging.ERROR)
 
     async def _shut_down(self, crashed: bool = False) -> ExitStatus:
-        shutdown = Shutdown(self._context, self._parts, self._fetching, self._hard)
+        shutdown = Shutdown(self._context, self._parts, self._events, self._fetching, self._hard)
         try:
             await shutdown.begin(self.retiring, self._retire_level, self._fatal is not None)
             if self._fatal is None:

@@ -16,8 +16,9 @@ from tenure.core.functions import is_async
 from tenure.core.outcome import Broken, Completed, Failed, Outcome
 from tenure.core.task import TaskSpec
 from tenure.runtime.handlers.threads import CallThreads, result_of
-from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.held import Held, Outcomes
 from tenure.runtime.jobs.job import Job, JobServices, enter, new_job
+from tenure.runtime.jobs.reports import Subscriber
 from tenure.runtime.log import Once, callback_failed, log_event
 from tenure.runtime.ports import WorkerLimits
 
@@ -57,7 +58,7 @@ def _result_of(spec: TaskSpec, data: bytes) -> object:
     return value if note_of(value) is None else None
 
 
-class Hooks:
+class Hooks(Subscriber):
     """See the module. Used from the event loop's thread only; sync hooks run in threads of their own.
 
     An error of a hook is only logged: the job has ended. A worker that dies first never calls the hook.
@@ -72,8 +73,11 @@ class Hooks:
         self._threads = CallThreads(most.hooks_running)
         self._logged = Once(1)
 
-    def ended(self, held: Held, outcome: Outcome) -> None:
-        """Call the hook of a job that was settled."""
+    def settled(self, items: Outcomes) -> None:
+        for held, outcome in items:
+            self._ended(held, outcome)
+
+    def _ended(self, held: Held, outcome: Outcome) -> None:
         hook = hook_of(held, outcome)
         if hook is None:
             return

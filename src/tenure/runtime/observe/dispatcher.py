@@ -29,7 +29,8 @@ from tenure.core.outcome import (
     Unroutable,
 )
 from tenure.runtime.errors import describe
-from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.held import Batch, Held, Outcomes
+from tenure.runtime.jobs.reports import Subscriber
 from tenure.runtime.log import Once, callback_failed, log_event, source_location
 from tenure.runtime.observe.latency import enqueued_ms
 from tenure.runtime.ports import Env
@@ -51,7 +52,7 @@ _OF_OUTCOME: Final[dict[type, type[Event]]] = {
 }
 
 
-class EventDispatcher:
+class EventDispatcher(Subscriber):
     """See the module. Used from the event loop's thread only; only `run` and `flushed` wait, and nothing raises."""
 
     def __init__(
@@ -76,15 +77,20 @@ class EventDispatcher:
         if self._listeners[events.Claimed]:
             self._put(events.Claimed(**self._of(lease)))
 
-    def started(self, held: Held) -> None:
-        if self._listeners[events.Started]:
+    def started(self, run: Held | Batch) -> None:
+        if not self._listeners[events.Started]:
+            return
+        for held in run.members:
             waited = max(0.0, held.started_at - held.claimed_at)
             ms = enqueued_ms(held.lease)
             queued = None if ms is None else max(0.0, self._wall() - ms / limits.SECOND)
             self._put(events.Started(**self._of(held.lease), waited=waited, queued=queued))
 
-    def ended(self, held: Held, outcome: Outcome) -> None:
-        """The outcome is in Redis."""
+    def settled(self, items: Outcomes) -> None:
+        for held, outcome in items:
+            self._ended(held, outcome)
+
+    def _ended(self, held: Held, outcome: Outcome) -> None:
         kind = _OF_OUTCOME[type(outcome)]
         if not self._listeners[kind]:
             return
@@ -98,13 +104,12 @@ class EventDispatcher:
                 about["reason"] = reason
         self._put(kind(**about))
 
-    def lost(self, held: Held, noticed: str, *, certain: bool = True) -> None:
+    def lost(self, held: Held, noticed: str, outcome: Outcome | None, certain: bool) -> None:
         if self._listeners[events.Lost]:
             seconds = self._seconds(held)
             self._put(events.Lost(**self._of(held.lease), seconds=seconds, noticed=noticed, certain=certain))
 
     def poisoned(self, view: JobView) -> None:
-        """A job crashed its worker once too often, here or elsewhere."""
         about: dict[str, Any] = {"id": view.id, "queue": view.queue, "task": view.task, "lane": view.shape.lane}
         about |= {"attempt": view.failures + view.crashes, "seconds": 0.0, "error_type": "Crashed", "place": None}
         self._put(events.Broken(worker=self._worker, at=self._wall(), **about))
@@ -115,9 +120,9 @@ class EventDispatcher:
     def worker_stopping(self, running: int) -> None:
         self._put(events.WorkerStopping(worker=self._worker, at=self._wall(), running=running))
 
-    def worker_stopped(self, given_back: int | None, hard: bool) -> None:
+    def worker_stopped(self, released: int | None, hard: bool) -> None:
         at, unheard = self._wall(), self._dropped
-        self._put(events.WorkerStopped(worker=self._worker, at=at, given_back=given_back, hard=hard, unheard=unheard))
+        self._put(events.WorkerStopped(worker=self._worker, at=at, given_back=released, hard=hard, unheard=unheard))
 
     def redis_away(self, error: BaseException) -> None:
         self._put(events.RedisAway(worker=self._worker, at=self._wall(), error_type=describe(error).type))

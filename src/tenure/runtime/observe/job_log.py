@@ -1,4 +1,4 @@
-"""Logs each start and each good end of a job; above `LINES_MOST` a second only their number, once a second."""
+"""Logs what happens to jobs. Starts and good ends above `LINES_MOST` a second are only counted, once a second."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Final
 
 from tenure.core import limits
+from tenure.core.job import JobView
 from tenure.core.logfmt import log_line
 from tenure.core.names import ErrorDetail
 from tenure.core.outcome import Completed, Outcome
-from tenure.runtime.jobs.held import Held
-from tenure.runtime.log import JOBS, ended, logs_jobs, started
+from tenure.runtime.jobs.held import Batch, Held, Outcomes
+from tenure.runtime.jobs.reports import Subscriber
+from tenure.runtime.log import JOBS, ended, log_event, logs_jobs, lost, started
 from tenure.runtime.observe.latency import enqueued_ms
 
 LINES_MOST: Final = 100
@@ -21,12 +23,12 @@ LINES_MOST: Final = 100
 COUNTED_S: Final = 1.0
 
 
-class JobLog:
+class JobLog(Subscriber):
     """Used from the event loop's thread only.
 
     `started`: how many jobs the worker has started so far. `logs_each`: each job has its lines, however many there are.
-    While jobs are only counted, none of them costs anything here: the worker counts its starts anyway, and completed
-    jobs are counted once for each call that settles them.
+    `errors`: how much of a job's error is logged. While jobs are only counted, they cost next to nothing here: the
+    worker counts its starts anyway.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class JobLog:
         started: Callable[[], int] = lambda: 0,
         *,
         logs_each: bool = False,
+        errors: ErrorDetail = "traceback",
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._started = started
+        self._errors: ErrorDetail = errors
         self._most = math.inf if logs_each else LINES_MOST
         self._clock = clock
         self._wall = wall
@@ -52,30 +56,38 @@ class JobLog:
         """Completed jobs that have no line yet."""
 
     @property
-    def has_lines(self) -> bool:
+    def _has_lines(self) -> bool:
         """Whether each start and each good end has a line now."""
         return self._timer is None and logs_jobs()
 
-    def started(self, held: Held) -> None:
-        """Log the start of a job, if `has_lines`."""
-        if self.has_lines:
-            started(held.lease, self._waited_s(held))
-            self._count_line()
+    def started(self, run: Held | Batch) -> None:
+        if self._has_lines:
+            for held in run.members:
+                started(held.lease, self._waited_s(held))
+                self._count_line()
 
-    def ended(self, held: Held, outcome: Outcome, errors: ErrorDetail) -> None:
-        """Log how an attempt ended: a good end only if `has_lines`."""
-        if type(outcome) is not Completed:
-            ended(held.lease, outcome, held.seconds, errors)
-        elif self.has_lines:
-            ended(held.lease, outcome, held.seconds, errors, self._waited_s(held))
-            self._completed -= 1
-            self._count_line()
+    def settled(self, items: Outcomes) -> None:
+        has_lines, counted = self._has_lines, 0
+        for held, outcome in items:
+            if type(outcome) is not Completed:
+                ended(held.lease, outcome, held.seconds, self._errors)
+            elif has_lines:
+                ended(held.lease, outcome, held.seconds, self._errors, self._waited_s(held))
+                self._count_line()
+                has_lines = self._timer is None
+            else:
+                counted += 1
+        if self._timer is not None:
+            self._completed += counted
 
-    def completed(self, count: int) -> None:
-        """Count the completed jobs of one settlement, after `ended` for those among them that it is called for."""
-        self._completed = 0 if self._timer is None else self._completed + count
+    def lost(self, held: Held, noticed: str, outcome: Outcome | None, certain: bool) -> None:
+        lost(held.lease, noticed, outcome, certain)
 
-    def close(self) -> None:
+    def poisoned(self, view: JobView) -> None:
+        attempt = view.failures + view.crashes
+        log_event("broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
+
+    def worker_stopped(self, released: int | None, hard: bool) -> None:
         """Log the last count."""
         if self._timer is not None:
             self._timer.cancel()

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from tenure.core.job import Lease
 from tenure.core.latency import BOUNDS, Times
 from tenure.runtime.jobs.held import Ended, Held
+from tenure.runtime.jobs.reports import Subscriber
 
 BUCKETS: Final = len(BOUNDS) + 1
 WINDOW_S: Final = 300.0
@@ -25,7 +26,7 @@ def enqueued_ms(lease: Lease) -> int | None:
     return record.enqueued_ms if is_first and record.enqueued_ms and not record.delayed else None
 
 
-class Latencies:
+class Latencies(Subscriber):
     """Used from the event loop's thread only. `clock` is monotonic, `wall` that of the machine, both in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
