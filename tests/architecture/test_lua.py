@@ -182,3 +182,12 @@ def test_lua_files_are_found_as_package_data():
     folders = [resources.files("tenure.engines") / name / "lua" for name in ("kit", "kit/lists", *DECLARATIONS)]
     found = {entry.name for folder in folders for entry in folder.iterdir()}
     assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.SCRIPTS}
+
+
+def test_jobs_of_the_native_engine_end_in_three_places() -> None:
+    """All ends pass through `ends`, and completions through `settle` and its full script: what is to happen at the end of a
+    job has its place there. `export` and `move` take jobs elsewhere, `rows` and `advance` write ends that jobs have."""
+    ending = re.compile(r"call\('HDEL', (?:key\('jobs'\)|jobs\b)|call\('HSET', key\('ended'\)")
+    native = SOURCE / "native" / "lua"
+    found = {path.stem for path in native.rglob("*.lua") if ending.search(path.read_text(encoding="utf-8"))}
+    assert found == {"ends", "settle", "settle_full"} | {"export", "move"} | {"rows", "advance"}
