@@ -185,8 +185,8 @@ def test_lua_files_are_found_as_package_data():
 
 
 def test_jobs_of_the_native_engine_end_in_three_places() -> None:
-    """All ends pass through `ends`, and completions through `settle` and its full script: what is to happen at the end of a
-    job has its place there. `export` and `move` take jobs elsewhere, `rows` and `advance` write ends that jobs have."""
+    """All ends pass through `ends`, and completions through `settle` and its full script: what is to happen at an end
+    has its place there. `export` and `move` take jobs elsewhere, `rows` and `advance` write ends that jobs have."""
     ending = re.compile(r"call\('HDEL', (?:key\('jobs'\)|jobs\b)|call\('HSET', key\('ended'\)")
     native = SOURCE / "native" / "lua"
     found = {path.stem for path in native.rglob("*.lua") if ending.search(path.read_text(encoding="utf-8"))}
