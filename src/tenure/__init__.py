@@ -79,6 +79,9 @@ if TYPE_CHECKING:
     from tenure.core.latency import Latency as Latency
     from tenure.core.latency import Percentiles as Percentiles
     from tenure.core.latency import Times as Times
+    from tenure.core.minutes import MinuteCounts as MinuteCounts
+    from tenure.core.minutes import Minutes as Minutes
+    from tenure.core.minutes import QuarterLatency as QuarterLatency
     from tenure.core.rates import LimitRule as LimitRule
     from tenure.core.rates import LimitView as LimitView
     from tenure.core.schedule import CatchUp as CatchUp
@@ -152,6 +155,7 @@ _HOMES = {
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView Repartition State WorkerView",
     "core.latency": "Latency Percentiles Times",
+    "core.minutes": "MinuteCounts Minutes QuarterLatency",
     "core.rates": "LimitRule LimitView",
     "core.schedule": "CatchUp Overlap ScheduleView",
     "core.shape": (

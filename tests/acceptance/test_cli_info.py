@@ -1,5 +1,6 @@
 """`tenure info`: plain columns in a pipe, tables on a terminal, JSON for programs."""
 
+import contextlib
 import json
 import os
 import pty
@@ -12,6 +13,8 @@ import pytest
 
 from tenure import QueueView, State, Tenure, WorkerView
 from tenure.cli.output.overview import queue_table, worker_table
+from tenure.core.latency import Times, bucket_of
+from tenure.core.minutes import Ends
 from tenure.redis.sync import SyncDriver
 from tests.support.waiting import until
 
@@ -313,3 +316,26 @@ def test_a_job_that_waits_in_the_only_slot_for_a_ready_one_is_named(tenure, comm
     about = command("job", whole.id, *where).end().err
     assert "has announced awaiting=1: jobs that wait for the result of another job. This may be one of them." in about
     assert "awaiting" not in command("job", "part", *where).end().err
+
+
+def test_the_last_hours_of_a_queue(command, app, redis_url):
+    where = ("--url", redis_url, "--namespace", "shop")
+    assert command("info", "emails", "--minutes", *where).end().out == "No job ended in the last 24 hours.\n"
+    times = Times({bucket_of(1.5): 1_200}, {bucket_of(0.012): 1_200})
+    with contextlib.closing(SyncDriver(redis_url)) as driver:
+        driver.run(app.engine.note_ends("emails", Ends(completed=1_200, failed=2, times=times)))
+    quarters, minutes = command("info", "emails", "--minutes", *where).end().out.split("\n\n")
+    row = dict(zip(*(line.split() for line in quarters.splitlines()), strict=True))
+    assert re.fullmatch(r"\d\d:(00|15|30|45)", row.pop("quarter"))
+    ended = {"completed": "1,200", "failed": "2", "retried": "0", "cancelled": "0"}
+    assert row == {**ended, "wait_p50": "2.0s", "wait_p95": "2.0s", "run_p50": "16ms", "run_p95": "16ms"}
+    row = dict(zip(*(line.split() for line in minutes.splitlines()), strict=True))
+    assert re.fullmatch(r"\d\d:\d\d", row.pop("minute"))
+    assert row == ended
+
+
+def test_the_last_hours_need_a_queue_and_the_native_format(command, redis_url):
+    run = command("info", "--minutes", url=redis_url).end(expect=2)
+    assert "--minutes goes with a queue, as in `tenure info QUEUE --minutes`." in run.err
+    run = command("info", "q", "--minutes", "--protocol", "worqr:x", url=redis_url).end(expect=2)
+    assert "does not support a history by the minute" in run.err

@@ -21,6 +21,8 @@ from tenure.cli.demo.run import DemoReport
 from tenure.cli.errors import Exit, run
 from tenure.cli.table import COMMANDS
 from tenure.core.job import WorkerView
+from tenure.core.latency import Times
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Completed, Failed
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Progress, Shape
@@ -40,6 +42,7 @@ RUNS: Final = {
     "info q": "`info`",
     "info q --lanes ready": "`info QUEUE --lanes",
     "info q --lane user:7": "`info QUEUE --lane NAME",
+    "info q --minutes": "`info QUEUE --minutes",
     "jobs q": "`jobs QUEUE`",
     "jobs q --state ready --limit 1": "`jobs QUEUE`",
     "job q failed --payload --headers": "",
@@ -123,6 +126,7 @@ def world(server: RedisServer) -> Iterator[World]:
     world.put_at(5, "urgent")
     world.put("late", delay_ms=60_000)
     world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
+    world.run(world.engine.note_ends("q", Ends(completed=1, failed=1, times=Times({1: 1}, {1: 2}))))
     put(world, spec("s"), now_of(world) + 600_000)
     yield world
     driver.close()

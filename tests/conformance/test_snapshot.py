@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from tenure.core.engine import Feature, Trait
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Completed, Failed, Retried, Unroutable
 from tenure.core.shape import Conflict, Shape, UniqueRule, Until
 from tests.support.keyspace import keys
@@ -68,6 +69,8 @@ def play(world: World) -> None:
     elif Feature.LANES in world.engine.features:
         world.put_in("user:7", "lane-1", "lane-2", "lane-3")
         world.take(3, "lanes", of_lane=2)
+    if Feature.HISTORY in world.engine.features:
+        world.run(world.engine.note_ends("q", Ends(completed=1)))
     world.beat("w", [leases["held"], leases["ready"]])
 
 
@@ -78,6 +81,8 @@ def lines(world: World) -> list[str]:
             continue
         expires = " expires" if key.ttl_ms >= 0 else ""
         found.append(f"{masked(name.decode())} {key.kind}{expires}")
+        if name.endswith(b":minutes"):
+            continue  # its bytes depend on the time of day
         if isinstance(key.value, dict):
             times = key.kind == "zset"
             found += sorted(

@@ -37,7 +37,7 @@ BESIDES = ("task_always_eager", "is_async=False", "StubBroker", "InMemoryBroker"
 OWN = {
     *(Feature.IDS, Feature.TASKS, Feature.BYTES, Feature.TEXT, Feature.COUNTS, Feature.UNROUTABLE, Feature.EXTEND),
     *(Feature.LANES, Feature.LANE_POLICIES, Feature.UNIQUE, Feature.PERSISTENT, Feature.MAX_LENGTH, Feature.QUIET),
-    Feature.SNOOZE,
+    *(Feature.SNOOZE, Feature.HISTORY),
 }
 """Features that other queues do not have, or do not name."""
 

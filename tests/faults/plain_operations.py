@@ -6,6 +6,8 @@ from typing import Any
 
 from tenure.core import limits
 from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.latency import Times
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
 from tenure.core.steps import Steps
 from tenure.core.waiting import Lead, calls_of, led_by
@@ -83,6 +85,7 @@ PLAIN_WRITING: dict[str, Operation] = {
     "maintain": Operation(1, lambda scene: scene.engine.maintain(["q"], ["t"])),
     "maintain two queues": Operation(2, lambda scene: scene.engine.maintain(QUEUES, ["t"])),
     "announce": Operation(1, lambda scene: scene.engine.announce(VIEW)),
+    "note ends": Operation(1, act("note_ends", "q", Ends(completed=2, failed=1, times=Times({1: 2}, {1: 3})))),
     "retry an end": Operation(1, act("retry", "q", "f")),
     "retry an end with another payload": Operation(1, act("retry", "q", "f", b"edited")),
     "retry a scheduled job": Operation(1, act("retry", "q", "s1")),

@@ -11,6 +11,7 @@ import pytest
 from tenure import Every, Tenure
 from tenure.core.errors import InvalidArgument, UnsupportedFeature
 from tenure.core.job import NewJob, Repartition, State
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Completed, Failed
 from tenure.core.partitions import PartitionMap, home_of, place_of
 from tenure.core.shape import Conflict, LaneFailure, LaneState, QueueSettings, Until
@@ -371,3 +372,14 @@ def test_two_jobs_with_one_id_that_come_to_one_partition_both_run(world: World) 
         assert change.one.retry("twin")
         assert run_all(change.one) == ["twin"]
     change.end()
+
+
+def test_a_queue_keeps_its_history_through_a_change(world: World) -> None:
+    change = Change(world, 4)
+    world.run(change.stale.engine.note_ends("q", Ends(completed=3)))
+    change.begin(2)
+    world.run(change.one.engine.note_ends("q", Ends(completed=2)))
+    change.end()
+    world.run(other(world).engine.note_ends("q", Ends(completed=1)))
+    for one in (change.stale, change.one, other(world)):
+        assert sum(minute.completed for minute in world.run(one.engine.minutes("q")).counts) == 6

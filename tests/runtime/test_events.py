@@ -15,7 +15,9 @@ import pytest
 from tenure.core import events
 from tenure.core.errors import Unreachable
 from tenure.core.events import EVENTS, Event, Listener
+from tenure.core.features import Feature
 from tenure.core.job import ErrorInfo, JobView, State
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.core.signals import Fail, Retry
@@ -405,7 +407,7 @@ async def test_a_job_that_crashed_once_too_often_is_told_of_as_broken(spoilt, ca
     view = JobView("poison", "q", State.BROKEN, "t", failures=1, crashes=5, shape=Shape(lane="A"))
     heard = Heard(events.Broken)
     with caplog.at_level(logging.WARNING, logger="tenure.worker"):
-        engine = FakeEngine()
+        engine = FakeEngine(features=frozenset({Feature.HISTORY}))
         engine.poisoned, engine.spoilt = [view], spoilt
         async with Rig(lambda: None, engine=engine, listeners=[heard.listener], queues=["a", "q", "z"]):
             await heard.until(lambda: bool(heard.all))
@@ -414,3 +416,4 @@ async def test_a_job_that_crashed_once_too_often_is_told_of_as_broken(spoilt, ca
     assert (broken.error_type, broken.place, broken.seconds) == ("Crashed", None, 0.0)
     (said,) = [record.message for record in caplog.records if record.message.startswith("broken")]
     assert said == "broken queue=q task=t id=poison attempt=6 error=Crashed"
+    assert engine.ended == [("q", Ends(failed=1))]

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import astuple
 from typing import Any
 
 import pytest
 
 from tenure.core.engine import Timing
 from tenure.core.job import JobView, NewJob, State
+from tenure.core.minutes import Minutes
 from tenure.core.shape import Shape
-from tenure.core.steps import Command
+from tenure.core.signals import Fail, Snooze
+from tenure.core.steps import Command, Steps, T
 from tenure.core.task import BatchRule, TaskSpec
 from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
@@ -211,3 +214,56 @@ async def test_a_persistent_job_is_run_again_and_again_until_it_is_cancelled(red
         assert await here.client.run(here.engine.cancel("q", "p", "no more"))
         async with asyncio.timeout(5):
             await here.until("p", lambda view: view.state is State.CANCELLED)
+
+
+async def asked(url: str, steps: Steps[T]) -> T:
+    driver = AsyncDriver(url)
+    try:
+        return await driver.run(steps)
+    finally:
+        await driver.close()
+
+
+def completed_of(minutes: Minutes) -> int:
+    return sum(one.completed for one in minutes.counts)
+
+
+async def test_a_worker_reports_what_has_ended_with_its_announcements(redis_url):
+    async with place(redis_url, task(lambda: None), timing=Timing(presence_ms=20)) as here:
+        await here.add("a", "b", "c")
+        while completed_of(await here.client.run(here.engine.minutes("q"))) < 3:  # noqa: ASYNC110 - Redis has no event
+            await asyncio.sleep(0.02)
+
+
+async def test_a_worker_that_stops_reports_what_has_ended(redis_url):
+    def handler() -> None:
+        job = current_job()
+        assert job is not None
+        if job.id == "fails":
+            raise Fail("no such customer")
+        if job.id == "retried" and job.attempt == 1:
+            raise ValueError("busy")
+        if job.id == "snoozed" and job.attempt == 1 and job.id not in seen:
+            seen.add(job.id)
+            raise Snooze(0)
+
+    seen: set[str] = set()
+    ids = ("fails", "retried", "snoozed", "done")
+    async with place(redis_url, task(handler)) as here:
+        await here.add(*ids)
+        for id in ids:
+            await here.until(id, lambda view: view.state.ended)
+    minutes = await asked(redis_url, here.engine.minutes("q"))
+    sums = [sum(counts) for counts in zip(*(astuple(one)[1:] for one in minutes.counts), strict=True)]
+    assert sums == [3, 1, 1, 0]
+    assert sum(one.run.count for one in minutes.latency if one.run) == 6
+
+
+async def test_a_worker_that_ran_no_job_writes_no_history(redis_url):
+    async with place(redis_url, task(lambda: None)) as here:
+        await subscribed(here)
+    assert await asked(redis_url, exists("{tenure:q}:minutes")) == 0
+
+
+def exists(key: str) -> Steps[int]:
+    return (yield Command(("EXISTS", key)))

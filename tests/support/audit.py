@@ -77,7 +77,7 @@ class Audit:
         plain |= {b"ended", b"kept", *ENDS, *FIXED, *SHAPE_KEYS, *LIMIT_KEYS}
         wrong = []
         for suffix, key in self.found.items():
-            if suffix in (b"watched", b"poison", b"mover_is") or suffix.startswith(b"call:"):
+            if suffix in (b"watched", b"poison", b"mover_is", b"minutes") or suffix.startswith(b"call:"):
                 if key.ttl_ms < 0:
                     wrong.append(f"{suffix!r} has no time to live")
             elif suffix not in plain and not suffix.startswith(_NAMED):

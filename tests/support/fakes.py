@@ -28,6 +28,7 @@ from tenure.core.job import (
     Token,
     WorkerView,
 )
+from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome, Released, Retried, Unroutable
 from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
 from tenure.core.steps import Steps
@@ -58,6 +59,8 @@ class FakeEngine:
     held: dict[LeaseRef, Lease] = field(default_factory=dict)
     settled: list[Settled] = field(default_factory=list)
     refused: list[Settled] = field(default_factory=list)
+    ended: list[tuple[str, Ends]] = field(default_factory=list)
+    """The reports of ended jobs."""
     calls: list[str] = field(default_factory=list)
     orders: list[tuple[str, ...]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
@@ -287,6 +290,12 @@ class FakeEngine:
 
         return one_call(maintain)
 
+    def note_ends(self, queue: str, ends: Ends) -> Steps[None]:
+        def note_ends() -> None:
+            self.ended.append((queue, ends))
+
+        return one_call(note_ends)
+
     def announce(self, worker: WorkerView) -> Steps[bool]:
         def announce() -> bool:
             self.announced.append(worker)
@@ -375,6 +384,9 @@ class FakeEngine:
 
     def settings(self, queue: str) -> Steps[QueueSettings]:
         return self._answer(lambda: QueueSettings(), "settings", queue)
+
+    def minutes(self, queue: str) -> Steps[Minutes]:
+        return self._answer(lambda: Minutes(), "minutes", queue)
 
     def configure(self, queue: str, **given: Any) -> Steps[QueueSettings]:
         asked = {name: value for name, value in given.items() if value is not None}

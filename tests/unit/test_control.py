@@ -10,6 +10,7 @@ from tenure import CancelAnswer, CancelCount, LaneFailure, LaneState, Page, Queu
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, UnsupportedFeature
+from tenure.core.minutes import Minutes
 from tests.support.fakes import FakeEngine, FakeRunner, recorder
 
 CALLS = {
@@ -27,6 +28,7 @@ LOOKS = {
     "lane": (("q", "user:42"), ("lane", "q", "user:42"), "a lane"),
     "lanes": (("q", "parked", 7, 5), ("lanes", "q", LaneState.PARKED, 7, 5), "lanes"),
     "settings": (("q",), ("settings", "q"), QueueSettings()),
+    "minutes": (("q",), ("minutes", "q"), Minutes()),
     "page": (("q", "ready", 2, 3), ("page", "q", State.READY, 2, 3, None, None), Page((), 0)),
 }
 
@@ -179,6 +181,7 @@ class TestRefused:
             (Feature.LANES, lambda app: app.inspect.lane("q", "a")),
             (Feature.LANES, lambda app: app.inspect.lanes("q", "parked")),
             (Feature.LANES, lambda app: app.inspect.page("q", "ready", lane="a")),
+            (Feature.HISTORY, lambda app: app.inspect.minutes("q")),
             (Feature.MAX_LENGTH, lambda app: app.control.configure("q", max_length=5)),
             (Feature.PAUSE, lambda app: app.control.pause("q")),
             (Feature.PAUSE, lambda app: app.control.resume("q")),

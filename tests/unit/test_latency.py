@@ -6,9 +6,12 @@ import pytest
 
 from tenure.core.job import JobRecord, Lease
 from tenure.core.latency import BOUNDS, Latency, Times, bucket_of, latency_of
+from tenure.core.minutes import Ends
+from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried
 from tenure.runtime.jobs.held import Held
 from tenure.runtime.observe.latency import WINDOW_S, Latencies
 from tests.runtime.fakes import task
+from tests.support.world import BOOM
 
 SINCE_1970_S = 1_800_000_000.0
 
@@ -32,12 +35,13 @@ def latencies(clock: Clock) -> Latencies:
 
 def run(
     latencies: Latencies, clock: Clock, waited: float, took: float, *, failures: int = 0, delayed: bool = False
-) -> None:
+) -> Held:
     enqueued_ms = round((SINCE_1970_S + clock.now - waited) * 1000)
     record = JobRecord("a", "q", "t", b"", enqueued_ms, delayed=delayed)
     held = Held(Lease("w", 1, record, failures, 0), ("q", "a", 1), task(lambda: None), clock.now)
     held.begin_in_process(clock.now)
     latencies.finished([(held, [], clock.now + took)])
+    return held
 
 
 def test_percentiles_of_two_workers_add_up() -> None:
@@ -74,5 +78,18 @@ def test_counts_are_forgotten_after_two_windows(latencies: Latencies, clock: Clo
     run(latencies, clock, waited=1.0, took=1.0)
     for _ in range(2):
         assert latencies.of_queues()["q"].run
+        latencies.take_ends()
         clock.now += WINDOW_S
     assert latencies.of_queues() == {}
+
+
+def test_what_has_ended_is_taken_once_and_stays_in_the_percentiles(latencies: Latencies, clock: Clock) -> None:
+    held = run(latencies, clock, waited=3.0, took=0.5)
+    shown = latencies.of_queues()["q"]
+    bad = (Failed(BOOM), Broken(BOOM), Retried(BOOM), Cancelled(), Released(), Retried(BOOM, deferred=True))
+    latencies.settled([(held, outcome) for outcome in (Completed(), *bad)])
+    assert latencies.take_ends() == {"q": Ends(completed=1, failed=2, retried=1, cancelled=1, times=shown)}
+    assert latencies.take_ends() == {}
+    run(latencies, clock, waited=3.0, took=0.5)
+    assert latencies.take_ends() == {"q": Ends(times=shown)}
+    assert latencies.of_queues()["q"].run == {bucket: 2 * count for bucket, count in shown.run.items()}

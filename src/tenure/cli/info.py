@@ -11,7 +11,14 @@ from tenure.app.app import Tenure
 from tenure.cli.errors import NotDone
 from tenure.cli.output import jobs, lanes
 from tenure.cli.output.live import follow
-from tenure.cli.output.overview import latency_tables, overview_tables, queue_table, settings_table, worker_table
+from tenure.cli.output.overview import (
+    latency_tables,
+    minutes_tables,
+    overview_tables,
+    queue_table,
+    settings_table,
+    worker_table,
+)
 from tenure.cli.output.tables import Answer
 from tenure.cli.reach import ANY_QUEUE, reaching, unknown
 from tenure.client.inspect import LISTED
@@ -20,7 +27,7 @@ from tenure.core import limits
 from tenure.core.errors import NewerLayout
 from tenure.core.job import State
 from tenure.core.shape import LaneState, LaneView
-from tenure.manage.documents import job_document, overview_document, refused_document
+from tenure.manage.documents import job_document, minutes_document, overview_document, refused_document
 
 
 @ANY_QUEUE
@@ -31,9 +38,18 @@ from tenure.manage.documents import job_document, overview_document, refused_doc
     help=f"Show lanes of QUEUE in this state, up to {limits.PAGE_MAX}.",
 )
 @click.option("--lane", metavar="NAME", help="Show one lane of QUEUE, and the first jobs that wait in it.")
+@click.option("by_minute", "--minutes", is_flag=True, help="Show how the jobs of QUEUE ended in the last 24 hours.")
 @click.option("watched", "--watch", is_flag=True, help="Look again every second, until Ctrl-C.")
 @reaching(streams=True)
-def info(queue: str | None, listed: str | None, lane: str | None, watched: bool, app: Tenure, as_json: bool) -> Answer:
+def info(
+    queue: str | None,
+    listed: str | None,
+    lane: str | None,
+    by_minute: bool,
+    watched: bool,
+    app: Tenure,
+    as_json: bool,
+) -> Answer:
     """\b
     tenure info                        all queues and workers
     tenure info --watch                the same, live
@@ -41,6 +57,7 @@ def info(queue: str | None, listed: str | None, lane: str | None, watched: bool,
     tenure info QUEUE --lanes parked   its parked lanes
     tenure info QUEUE --lanes blocked  lanes that a failed job blocks
     tenure info QUEUE --lane NAME      a lane and the jobs that wait in it
+    tenure info QUEUE --minutes        its last 24 hours: jobs that ended, how long they waited and ran
 
     `notes` has what is unusual, such as `paused`, `no_worker` (jobs wait, and no living worker serves the queue) or
     `all_awaiting` (jobs are ready, and jobs that wait for the results of other jobs hold all slots).
@@ -56,9 +73,10 @@ def info(queue: str | None, listed: str | None, lane: str | None, watched: bool,
     option or a setting is wrong; 130 --watch was ended with Ctrl-C.
     """
     given = [name for name, value in (("--lanes", listed), ("--lane", lane)) if value is not None]
+    given += ["--minutes"] * by_minute
     if given and queue is None:
-        example = "parked" if listed else "NAME"
-        raise click.UsageError(f"{given[0]} goes with a queue, as in `tenure info QUEUE {given[0]} {example}`.")
+        example = {"--lanes": " parked", "--lane": " NAME"}.get(given[0], "")
+        raise click.UsageError(f"{given[0]} goes with a queue, as in `tenure info QUEUE {given[0]}{example}`.")
     given += ["--watch"] * watched
     if len(given) > 1:
         raise click.UsageError(f"{given[0]} and {given[1]} do not go together; expected one of them.")
@@ -74,6 +92,8 @@ def info(queue: str | None, listed: str | None, lane: str | None, watched: bool,
         answer = _lanes_answer(app, queue, LaneState(listed))
     elif lane is not None:
         answer = _lane_answer(app, queue, lane)
+    elif by_minute:
+        answer = _minutes_answer(app, queue)
     else:
         answer = _queue_answer(app, queue)
     return replace(answer, notes=unknown(app, queue))
@@ -103,6 +123,11 @@ def _queue_answer(app: Tenure, queue: str) -> Answer:
         hints.append(f"No worker of {queue!r} has a free slot: {AWAITING}. See {AWAITING_PAGE}.")
     shown = [*tables, worker_table(seen.workers, now_ms)]
     return Answer(document, shown, hints=hints, errors=seen.troubles())
+
+
+def _minutes_answer(app: Tenure, queue: str) -> Answer:
+    found = app.inspect.minutes(queue)
+    return Answer(minutes_document(queue, found), minutes_tables(found, time.time() * limits.SECOND))
 
 
 def _lanes(app: Tenure, queue: str, state: LaneState) -> tuple[list[LaneView], bool]:

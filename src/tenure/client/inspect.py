@@ -13,6 +13,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import invalid
 from tenure.core.job import JobView, Page, QueueView, State, WorkerView
 from tenure.core.latency import Latency, latency_of
+from tenure.core.minutes import Minutes
 from tenure.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Steps
 
@@ -157,6 +158,21 @@ class Inspect:
         return latency_of(worker.times[queue] for worker in workers if queue in worker.times)
 
     alatency = asynchronous(latency)
+
+    @blocking
+    def minutes(self, queue: str) -> Steps[Minutes]:
+        """Return how many jobs of a queue ended in each minute of the last 24 hours, and how long they waited and ran.
+
+            app.inspect.minutes("images").counts[-1].completed
+            app.inspect.minutes("images").latency[-1].run.p95
+
+        Workers add their counts every ten seconds and when they stop. A worker that is killed does not add its last
+        ones. Raises `UnsupportedFeature` for the formats of other programs.
+        """
+        self._client.require(Feature.HISTORY)
+        return self._client.engine.minutes(names.queue_name(queue))
+
+    aminutes = asynchronous(minutes)
 
     @blocking
     def workers(self) -> Steps[list[WorkerView]]:

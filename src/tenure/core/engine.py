@@ -19,6 +19,7 @@ from tenure.core import limits
 from tenure.core.features import Feature as Feature
 from tenure.core.features import Trait as Trait
 from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State, WorkerView
+from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome
 from tenure.core.rates import LimitEngine
 from tenure.core.schedule import ScheduleEngine
@@ -205,6 +206,10 @@ class Engine(ScheduleEngine, Protocol):
         """Show the worker to the inspector for a while (the engine's `PRESENCE_TTL_MS`). True: it is to be quiet."""
         ...
 
+    def note_ends(self, queue: str, ends: Ends) -> Steps[None]:
+        """Add what a worker counted to the history of a queue: see `minutes`."""
+        ...
+
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         """Store and publish the progress of a held job. False: the worker had lost it."""
         ...
@@ -260,6 +265,10 @@ class FullEngine(Engine, LimitEngine, Protocol):
         ...
 
     def queue(self, name: str) -> Steps[QueueView]: ...
+
+    def minutes(self, queue: str) -> Steps[Minutes]:
+        """How many jobs ended in each minute of the last day."""
+        ...
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
 

@@ -48,6 +48,8 @@ class Feature(StrEnum):
     SHARES = "shares"
     PARTITIONS = "partitions"
     """A queue may be spread over several hash slots of a cluster."""
+    HISTORY = "history"
+    """Workers count the jobs that end in each minute of the last day."""
 
 
 class Trait(StrEnum):

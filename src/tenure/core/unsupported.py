@@ -42,6 +42,7 @@ NAMES: Final[Mapping[Feature, str]] = {
     Feature.LIMITS: "limits of rate or concurrency",
     Feature.SHARES: "fair shares",
     Feature.PARTITIONS: "partitions",
+    Feature.HISTORY: "a history by the minute",
 }
 """How errors and the table of protocols name a feature."""
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from tenure.core.job import JobView, QueueView
+from tenure.core.minutes import Minutes
 from tenure.core.schedule import ScheduleView
 from tenure.core.when import to_ms
 from tenure.manage.bulk import BulkChange
@@ -92,6 +93,11 @@ def overview_document(seen: Overview) -> Document:
 def refused_document(seen: Overview) -> Document:
     """Return the queues that an overview of all queues could not show."""
     return {"refused": [{"queue": name, "error": str(error)} for name, error in seen.refused.items()]}
+
+
+def minutes_document(queue: str, found: Minutes) -> Document:
+    """Return the last 24 hours of a queue."""
+    return {"queue": queue, "minutes": found.counts, "quarters": found.latency}
 
 
 def settings_document(view: QueueView) -> Document:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from tenure.core import limits
+from tenure.core.engine import Feature
 from tenure.core.errors import NewerLayout, TenureError, is_silent
 from tenure.core.job import WorkerView
 from tenure.core.rates import LimitRule
@@ -108,7 +109,14 @@ class Maintainer:
     async def present(self) -> None:
         while True:
             await self.announce()
+            await self.report_ends()
             await self._env.sleep(self._engine.timing.presence_ms / limits.SECOND)
+
+    async def report_ends(self) -> None:
+        """Add the jobs that ended here since the last call to the history of their queues. An error loses them."""
+        for queue, ends in self._context.latencies.take_ends().items():
+            if Feature.HISTORY in self._engine.features:
+                await self._driver.run(self._engine.note_ends(queue, ends))
 
     async def announce(self) -> None:
         """Announce this worker. If the reply changes whether it is quiet, announce that too."""

@@ -6,6 +6,7 @@ import pytest
 
 from tenure.core.errors import NewerLayout
 from tenure.core.job import State, WorkerView
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.shape import Shape
 from tests.conformance.test_layout import next_release
@@ -28,6 +29,7 @@ def test_a_drained_queue_leaves_only_the_fixed_keys(world: World) -> None:
         Cancelled("x"),
     ]
     world.run(world.engine.announce(WorkerView("w", ("q",), "h", 1, 1, 1, 1)))
+    world.run(world.engine.note_ends("q", Ends(completed=1)))
     world.put(*(f"j{n}" for n in range(20)), task="t")
     world.put("late", delay_ms=500)
     leases = world.take(len(outcomes))
@@ -53,7 +55,7 @@ def test_a_drained_queue_leaves_only_the_fixed_keys(world: World) -> None:
     assert lasting <= FIXED
     ending = {name.removeprefix(prefix) for name, key in left.items() if key.ttl_ms >= 0} - FIXED
     shared = {f"{{{NAMESPACE}}}:{name}".encode() for name in ("queues", "workers", "worker:w")}
-    assert {name for name in ending if not name.startswith(b"call:")} <= shared | {b"watched"}
+    assert {name for name in ending if not name.startswith(b"call:")} <= shared | {b"watched", b"minutes"}
 
 
 def test_a_session_leaves_one_answer_however_many_calls_it_makes(world: World) -> None:

@@ -14,6 +14,7 @@ from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable
 from tenure.core.job import QueueView, State, WorkerView
 from tenure.core.latency import Latency, Percentiles
+from tenure.core.minutes import QUARTER_MS, MinuteCounts, Minutes, QuarterLatency
 from tenure.core.shape import LaneFailure
 from tenure.manage.overview import Overview
 
@@ -78,6 +79,37 @@ def _shares(what: str, one: Percentiles | None) -> dict[str, str]:
         return dict.fromkeys((f"{what}_jobs", f"{what}_p50", f"{what}_p95", f"{what}_p99"), "")
     texts = {f"p{n}": took(seconds) for n, seconds in ((50, one.p50), (95, one.p95), (99, one.p99))}
     return {f"{what}_{name}": text for name, text in {"jobs": f"{one.count:,}", **texts}.items()}
+
+
+def minutes_tables(found: Minutes, now_ms: float) -> list[Table]:
+    """Show the last 24 hours of a queue by the quarter of an hour, and the last hour by the minute."""
+    latency = {one.at_ms: one for one in found.latency}
+    quarters: dict[int, list[MinuteCounts]] = {at_ms: [] for at_ms in latency}
+    for one in found.counts:
+        quarters.setdefault(one.at_ms - one.at_ms % QUARTER_MS, []).append(one)
+    by_quarter = tuple(
+        {"quarter": _clock(at_ms), **_ends(quarters[at_ms]), **_percentiles(latency.get(at_ms))}
+        for at_ms in sorted(quarters)
+    )
+    last_hour = (one for one in found.counts if one.at_ms > now_ms - limits.HOUR)
+    by_minute = tuple({"minute": _clock(one.at_ms), **_ends([one])} for one in last_hour)
+    empty = "No job ended in the last 24 hours."
+    tables = [Table("Quarters of an hour", by_quarter, by_quarter[0] if by_quarter else (), empty)]
+    return tables + ([Table("Minutes of the last hour", by_minute, by_minute[0])] if by_minute else [])
+
+
+def _ends(counts: Sequence[MinuteCounts]) -> dict[str, str]:
+    names = ("completed", "failed", "retried", "cancelled")
+    return {name: f"{sum(getattr(one, name) for one in counts):,}" for name in names}
+
+
+def _percentiles(one: QuarterLatency | None) -> dict[str, str]:
+    cells = _shares("wait", one.wait if one else None) | _shares("run", one.run if one else None)
+    return {name: text for name, text in cells.items() if name.endswith(("_p50", "_p95"))}
+
+
+def _clock(at_ms: int) -> str:
+    return time.strftime("%H:%M", time.localtime(at_ms / limits.SECOND))
 
 
 def settings_table(view: QueueView, *, with_lanes: bool = False) -> Table:

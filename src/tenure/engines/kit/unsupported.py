@@ -8,6 +8,7 @@ from typing import ClassVar
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.job import JobView, Lease, NewJob
+from tenure.core.minutes import Ends, Minutes
 from tenure.core.rates import LimitPage, LimitView, SharePage
 from tenure.core.schedule import (
     Announced,
@@ -103,6 +104,12 @@ class Unsupported:
     def partitions_outside(self, queue: str) -> Steps[list[int]]:
         yield from ()
         return []
+
+    def note_ends(self, queue: str, ends: Ends) -> Steps[None]:
+        raise unsupported(self.name, Feature.HISTORY)
+
+    def minutes(self, queue: str) -> Steps[Minutes]:
+        raise unsupported(self.name, Feature.HISTORY)
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)

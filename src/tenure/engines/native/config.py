@@ -68,6 +68,16 @@ ERRORS_KEPT: Final = 10
 ERRORS_BYTES: Final = 32 * 1024
 """Bytes of these errors. The newest is kept in any case."""
 
+QUARTERS: Final = 96
+"""Quarters of an hour in the history of a queue: 24 hours."""
+QUARTER_MINUTES: Final = 15
+MINUTE_COUNTS: Final = 4
+"""Numbers of a minute: jobs that completed, failed, were retried, were cancelled."""
+QUARTER_CELLS: Final = 111
+"""Numbers of a quarter of an hour: its own, four for each minute, and 25 buckets each of waits and of runs."""
+CELL_BYTES: Final = 3
+"""So the history has at most 31,968 bytes. A number stays at 16,777,215, its highest."""
+
 
 @dataclass(frozen=True, slots=True)
 class NativeConfig(EngineConfig):

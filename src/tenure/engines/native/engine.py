@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from tenure.core.engine import Feature, Maintained, Trait
 from tenure.core.errors import QueueFull, ReplyError, UnsupportedFeature
 from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
+from tenure.core.minutes import Ends
 from tenure.core.partitions import PartitionMap, split_place
 from tenure.core.shape import Progress
 from tenure.core.steps import Arg, Invoke, Reply, Steps
@@ -16,6 +17,7 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
+from tenure.engines.native.minutes import ends_args
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.native.records import read_record, write_progress
 from tenure.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
@@ -137,6 +139,10 @@ class NativeEngine(PartitionedEngine):
         args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, write_progress(progress))
         noted: int = yield from self._ask("progress", lease.place, *args)
         return noted == 1
+
+    def note_ends(self, queue: str, ends: Ends) -> Steps[None]:
+        # A queue with partitions has one history, in its first partition.
+        yield from self._act("note_ends", queue, *ends_args(ends))
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)

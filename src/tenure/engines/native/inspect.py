@@ -9,6 +9,7 @@ from typing import Any, Final
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, TenureError, invalid, is_silent, wrong_field
 from tenure.core.job import JobView, Page, QueueView, State, WorkerView
+from tenure.core.minutes import Minutes
 from tenure.core.names import shown
 from tenure.core.rates import LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
@@ -19,6 +20,7 @@ from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
 from tenure.engines.native.config import NativeConfig
 from tenure.engines.native.keys import decoded, encoded, queue_of
+from tenure.engines.native.minutes import read_minutes
 from tenure.engines.native.records import read_view
 from tenure.engines.native.why import read_facts
 
@@ -49,6 +51,10 @@ class NativeInspector(Scripted):
             suspects=suspects,
             limited=limited,
         )
+
+    def minutes(self, queue: str) -> Steps[Minutes]:
+        now_ms, data = yield from self._ask("minutes", queue)
+        return read_minutes(now_ms, data)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
