@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import pytest
 
-from tenure.client.why import reasons_of, why_of
+from tenure.client.why import Case, explain, reasons_of, why_of
 from tenure.core.engine import Alone
 from tenure.core.errors import Unreachable
-from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.job import JobView, NewJob, State, WorkerView
 from tenure.core.outcome import Failed, Retried
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, LaneFailure, Shape
-from tenure.core.why import Culprit, Why, WhyCode
+from tenure.core.why import Culprit, JobFacts, Why, WhyCode
 from tenure.engines.kit.transfer import CLOSED_BY
 from tenure.engines.native.transfer import NativeTransfer
 from tests.support.engines import LEASE_MS
@@ -314,6 +314,21 @@ def test_redis_refuses(world: World, how: str) -> None:
         world.command("CONFIG", "SET", "maxmemory", 0)
         world.command("REPLICAOF", "NO", "ONE")
     check(found, WhyCode.REDIS_REFUSES, r"Redis refuses writes: (OOM|READONLY) [^@]+", None, "tenure check")
+
+
+def test_moving(world: World) -> None:
+    world.put("x")
+    transfer = NativeTransfer(world.engine)
+    page = world.run(transfer.export("q", "there"))
+    text = "it is on its way to another server or partition"
+    check(why(world, "x"), WhyCode.MOVING, text, Culprit("queue", "q"), "tenure info q")
+    world.run(transfer.end_export("q", page.name, arrived=False))
+
+
+def test_unknown() -> None:
+    """Of a format of other programs, their workers and the place of a job are not known."""
+    view = JobView("x", "q", State.READY)
+    check(explain(Case(view, JobFacts(view=view), None, 0.0)), WhyCode.UNKNOWN, "no reason is known")
 
 
 def test_ended(world: World) -> None:
