@@ -57,7 +57,7 @@ def info(
     tenure info QUEUE --lanes parked   its parked lanes
     tenure info QUEUE --lanes blocked  lanes that a failed job blocks
     tenure info QUEUE --lane NAME      a lane and the jobs that wait in it
-    tenure info QUEUE --minutes        its last 24 hours: jobs that ended, how long they waited and ran
+    tenure info QUEUE --minutes        its last 24 hours: ends, waits and runs of jobs
 
     `notes` has what is unusual, such as `paused`, `no_worker` (jobs wait, and no living worker serves the queue) or
     `all_awaiting` (jobs are ready, and jobs that wait for the results of other jobs hold all slots).
