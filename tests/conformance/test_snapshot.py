@@ -71,6 +71,7 @@ def play(world: World) -> None:
         world.take(3, "lanes", of_lane=2)
     if Feature.HISTORY in world.engine.features:
         world.run(world.engine.note_ends("q", Ends(completed=1)))
+        world.run(world.engine.note_audit(b"{}"))
     world.beat("w", [leases["held"], leases["ready"]])
 
 

@@ -193,7 +193,7 @@ def full_view(engine: FullEngine, name: str) -> Steps[QueueView]:
     view = yield from engine.queue(name)
     if view.oldest_ms is not None or not view.counts[State.READY]:
         return view
-    first = yield from engine.page(name, State.READY, limit=1)
+    first = yield from engine.page(name, State.READY, limit=1, heads=True)
     return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
 
 

@@ -48,6 +48,8 @@ MAINTAIN_MS: Final = 5_000
 """How often a worker does the housekeeping of its queues."""
 PRESENCE_MS: Final = 10_000
 """How often a worker shows itself to the inspector."""
+AUDIT_MAX: Final = 1_000
+"""Entries of the audit that are kept."""
 STEADY_MS: Final = 15 * limits.SECOND
 """A job that has run for longer is not blamed for a death that follows the start of another job."""
 
@@ -139,7 +141,6 @@ class Engine(ScheduleEngine, Protocol):
 
         Raises `QueueFull` when Redis is out of memory, or when not all of them fit below the queue's maximum length.
         """
-        ...
 
     def lease(
         self,
@@ -160,26 +161,21 @@ class Engine(ScheduleEngine, Protocol):
         may be claimed that has to run alone. No other job is claimed with it, and the worker claims nothing beside it
         for `Lease.alone_ms`.
         """
-        ...
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
         """How this worker waits for at most `timeout_ms`. If it can wait for one queue only, it is the first."""
-        ...
 
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         """End leases. False: the worker had lost it, and nothing was changed.
 
         Of a group (`Lease.group`) all members are in one call. They end together: one lost lease is the answer for all.
         """
-        ...
 
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:
         """Extend the lease to `ms` from now. False: the worker had lost it."""
-        ...
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
         """Extend all leases of the worker on these queues, and reclaim those of workers that died."""
-        ...
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         """Release all jobs of the worker to the front, attempts unchanged, and remove its announcement.
@@ -187,7 +183,6 @@ class Engine(ScheduleEngine, Protocol):
         `crashed`: the caller knows that the worker is dead, so each job that it may have been running counts a crash.
         Return how many jobs were released, or ended in `broken` for too many crashes.
         """
-        ...
 
     def maintain(
         self,
@@ -200,46 +195,37 @@ class Engine(ScheduleEngine, Protocol):
 
         Unparked are jobs of these tasks, and raw payloads of the queues that have a handler (`raw_queues`).
         """
-        ...
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
         """Show the worker to the inspector for a while (the engine's `PRESENCE_TTL_MS`). True: it is to be quiet."""
-        ...
 
     def note_ends(self, queue: str, ends: Ends) -> Steps[None]:
         """Add what a worker counted to the history of a queue: see `minutes`."""
-        ...
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         """Store and publish the progress of a held job. False: the worker had lost it."""
-        ...
 
     def signal_channel(self, worker: str) -> str:
         """The channel of messages to a worker: the name of a queue with a job to cancel (send a heartbeat for it), or
         empty (announce the worker). A message may be lost: heartbeats and announcements repeat it."""
-        ...
 
     def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
         """The channels on which other clients of the wire format ask to cancel jobs, and the queue of each.
 
         Such a request is a message and nothing else: a worker that receives it calls `note_request`. Empty as a rule.
         """
-        ...
 
     def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
         """Note a request of another client for the worker's jobs, for its next heartbeat. False: for none of them."""
-        ...
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         """Read a job; None: unknown. If it has not ended, its end is published on `result_channel` for some seconds.
 
         The message may be lost, so call again now and then.
         """
-        ...
 
     def result_channel(self, queue: str, id: str) -> str:
         """The channel on which the end and the progress of a watched job are published."""
-        ...
 
 
 class FullEngine(Engine, LimitEngine, Protocol):
@@ -247,39 +233,32 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     def prefix(self, queue: str) -> str:
         """The beginning of the keys of a queue. Raises `InvalidArgument` for a name that no queue can have here."""
-        ...
 
     # Reading. Nothing here changes a job.
 
     def queues(self) -> Steps[list[str]]:
         """The names of the queues that exist."""
-        ...
 
     @property
     def layout(self) -> int:
         """The newest version of the layout that this release reads."""
-        ...
 
     def layout_of(self, queue: str) -> Steps[int]:
         """The highest layout version that any release has written to a queue; see `NewerLayout`."""
-        ...
 
     def queue(self, name: str) -> Steps[QueueView]: ...
 
     def minutes(self, queue: str) -> Steps[Minutes]:
         """How many jobs ended in each minute of the last day."""
-        ...
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
 
     def facts(self, queue: str, id: str) -> Steps[JobFacts | None]:
         """Read a job, and what keeps it from running; None: unknown."""
-        ...
 
     def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
         """List about `limit` jobs that have not ended, in any order, from a cursor on ("0": the beginning), and the
         next cursor ("0": the end). A job may come twice."""
-        ...
 
     def page(
         self,
@@ -289,29 +268,34 @@ class FullEngine(Engine, LimitEngine, Protocol):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]:
         """Jobs in one state: waiting ones in the order in which they will run, ended ones newest first.
 
         Of a lane that waits for its turn, the ready jobs include only the next one. With `lane` (and `READY`): the jobs
         that wait in that lane. `after`: the cursor of the page before (`Page.next`), from which `offset` counts. A walk
         from cursor to cursor shows each job that stays in the state exactly once (a ready one at least once). A page
-        before the last one may have fewer jobs than `limit`, or none.
+        before the last one may have fewer jobs than `limit`, or none. `heads`: payloads and results are not needed:
+        a format that can leave them out does.
         """
-        ...
 
     def lane(self, queue: str, lane: str) -> Steps[LaneView]: ...
 
     def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         """Lanes that are ready (in the order of their turns), busy or parked."""
-        ...
 
     def workers(self) -> Steps[list[WorkerView]]: ...
 
+    def audit(self) -> Steps[list[bytes]]:
+        """The entries of the audit that are kept, at most `AUDIT_MAX`, the newest first."""
+
     def announced(self) -> Steps[list[WorkerView]]:
         """The same workers, in one call: without how many jobs they hold."""
-        ...
 
     # Acting on jobs from outside.
+
+    def note_audit(self, entry: bytes) -> Steps[None]:
+        """Add an entry to the audit."""
 
     def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         """Run a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
@@ -319,7 +303,6 @@ class FullEngine(Engine, LimitEngine, Protocol):
         `reshaped`: with a new payload, a shape with the limits, the share and the unique key that the job gets (no
         key: it keeps its own); None: it keeps all three. Raises `NotUnique` if another job has that key.
         """
-        ...
 
     def reschedule(
         self,
@@ -334,42 +317,33 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
         Raises `InvalidArgument` for a priority of a job with a lane, limits or a share.
         """
-        ...
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
         """Remove a job that is not active, with all its records."""
-        ...
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
         """End a job that waits (ready, scheduled, unroutable) in `cancelled`; ask the worker of one that runs."""
-        ...
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         """The same for all jobs of the queue, or of one lane, that have not ended."""
-        ...
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         """Remove all jobs in one state other than active; answers how many."""
-        ...
 
     def want_partitions(self, queue: str, partitions: int) -> None:
         """Set the number of partitions that a queue gets when it is first used. Sends nothing."""
-        ...
 
     def partitions(self, queue: str) -> Steps[int]:
         """How many partitions a queue has. 1: it has none."""
-        ...
 
     def repartition(self, queue: str, partitions: int) -> Steps[None]:
         """Begin to change the number of partitions, while work continues. Workers complete the change.
 
         Raises `InvalidArgument` if the queue cannot have this number, or if another change is under way.
         """
-        ...
 
     def partitions_outside(self, queue: str) -> Steps[list[int]]:
         """List partitions that have jobs and that the queue does not have, as after a restore of Redis."""
-        ...
 
     def settings(self, queue: str) -> Steps[QueueSettings]: ...
 
@@ -382,16 +356,12 @@ class FullEngine(Engine, LimitEngine, Protocol):
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
         """Change settings of the queue; None leaves one unchanged. Answers the settings afterwards."""
-        ...
 
     def park_lane(self, queue: str, lane: str) -> Steps[bool]:
         """Park a lane: no job of it starts until it is resumed. False: it is parked already."""
-        ...
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
         """Resume a parked lane. False: it is not parked."""
-        ...
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         """Ask a worker to start no jobs, or to start jobs again. False: no such worker."""
-        ...

@@ -49,7 +49,7 @@ class Feature(StrEnum):
     PARTITIONS = "partitions"
     """A queue may be spread over several hash slots of a cluster."""
     HISTORY = "history"
-    """Workers count the jobs that end in each minute of the last day."""
+    """Workers count the jobs that end in each minute of the last day, and the actions of operators are kept."""
 
 
 class Trait(StrEnum):

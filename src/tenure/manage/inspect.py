@@ -82,7 +82,8 @@ class JobSearch(Inspect):
         of the job, or since its enqueue if it has not ended. Jobs of one state come as in `page`: only the next job of
         each lane is ready, and with `lane` all jobs that wait in it.
 
-        `after`: the cursor of the previous answer to the same filters. A call reads at most 10,000 jobs, so any answer
+        The jobs have no payload and no result where the format can leave them out: `job` has them. `after`: the
+        cursor of the previous answer to the same filters. A call reads at most 10,000 jobs, so any answer
         may have fewer jobs than `limit`, or none, and yet a cursor. Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         engine, states = self._client.engine, ORDER if state is None else (state_of(state),)

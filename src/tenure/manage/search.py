@@ -236,10 +236,10 @@ class Search:
         while len(jobs) < enough and read < (most if wanted else limits.PAGE_OFFSET_MAX):
             need = enough - len(jobs)
             size = min(limits.PAGE_MAX, most - read if wanted else need)
-            page = yield from self._engine.page(queue, state, start, size, lane, after)
+            page = yield from self._engine.page(queue, state, start, size, lane, after, heads=True)
             while len(hits := self._hits(page.jobs, wanted)) > need:
                 # A cursor continues after the last job of its page. So read again, up to the last job that has room.
-                page = yield from self._engine.page(queue, state, start, hits[need], lane, after)
+                page = yield from self._engine.page(queue, state, start, hits[need], lane, after, heads=True)
             jobs += (public_view(page.jobs[hit]) for hit in hits)
             read, total = read + len(page.jobs), page.total
             start, after = 0, page.next

@@ -123,6 +123,7 @@ class SixthEngine(ScriptedEngine, Unsupported):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]:
         check_page(offset, limit)
         score, *_ = read_cursor(after, state, lane)

@@ -61,6 +61,7 @@ class Scripted(ABC):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]: ...
 
     @abstractmethod

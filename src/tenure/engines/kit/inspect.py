@@ -53,6 +53,7 @@ class LanelessInspector(WorkersInspector):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]:
         if lane is not None:
             raise unsupported(self.name, Feature.LANES)

@@ -111,6 +111,12 @@ class Unsupported:
     def minutes(self, queue: str) -> Steps[Minutes]:
         raise unsupported(self.name, Feature.HISTORY)
 
+    def note_audit(self, entry: bytes) -> Steps[None]:
+        raise unsupported(self.name, Feature.HISTORY)
+
+    def audit(self) -> Steps[list[bytes]]:
+        raise unsupported(self.name, Feature.HISTORY)
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)
 

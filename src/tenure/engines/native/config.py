@@ -18,6 +18,8 @@ POISON_TTL_MS: Final = limits.DAY
 """How long these jobs are remembered."""
 QUIET_TTL_MS: Final = 30 * limits.DAY
 """How long Redis remembers that an absent worker is quiet."""
+AUDIT_TTL_MS: Final = 90 * limits.DAY
+"""How long the audit is kept after its last entry."""
 COMPLETED_MAX: Final = 100_000
 """Records of completed jobs that a queue keeps."""
 FOLLOW_LOOK: Final = 2_000

@@ -175,8 +175,11 @@ class NativeController(NativeInspector):
     def set_share(self, name: str, weight: int) -> Steps[None]:
         yield from self._act_at((self.shared(),), "set_share", encoded(name), weight)
 
+    def note_audit(self, entry: bytes) -> Steps[None]:
+        yield from self._act_at((self.shared(),), "note_audit", entry)
+
     def _act_at(self, place: tuple[str, ...], script: str, *args: Arg) -> Steps[bytes]:
-        """A call about limits or shares, under a nonce. `place`: the keys of the script."""
+        """A call about what belongs to no queue, under a nonce. `place`: the keys of the script."""
         nonce: Nonce = yield Draw()
         reply: bytes = yield Invoke(SCRIPTS[script], place, (nonce.session, nonce.number, *args))
         return reply

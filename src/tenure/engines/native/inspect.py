@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tenure.core import limits
+from tenure.core.engine import AUDIT_MAX
 from tenure.core.errors import InvalidArgument, TenureError, invalid, is_silent, wrong_field
 from tenure.core.job import JobView, Page, QueueView, State, WorkerView
 from tenure.core.minutes import Minutes
 from tenure.core.names import shown
 from tenure.core.rates import LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
-from tenure.core.steps import Invoke, Steps
+from tenure.core.steps import Command, Invoke, Steps
 from tenure.core.why import JobFacts
 from tenure.engines.kit.base import Scripted
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
@@ -56,6 +57,10 @@ class NativeInspector(Scripted):
         now_ms, data = yield from self._ask("minutes", queue)
         return read_minutes(now_ms, data)
 
+    def audit(self) -> Steps[list[bytes]]:
+        entries: list[bytes] = yield Command(("LRANGE", f"{self.shared()}:audit", 0, AUDIT_MAX - 1))
+        return entries
+
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
         reply = yield from self._ask("show", queue, raw_id, 0)
@@ -82,12 +87,15 @@ class NativeInspector(Scripted):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]:
         if lane is not None and state is not State.READY:
             raise InvalidArgument(f"Of a lane, only the jobs that wait in it can be listed, not those {state.value}.")
         check_page(offset, limit)
         cursor = read_cursor(after, state, lane)
-        end, rows = yield from self._ask("page", queue, state.value, encoded(lane or ""), offset, limit, *cursor)
+        end, rows = yield from self._ask(
+            "page", queue, state.value, encoded(lane or ""), offset, limit, *cursor, int(heads)
+        )
         if lane is not None:
             total = (yield from self._one_lane(queue, lane)).waiting
         else:

@@ -64,6 +64,7 @@ class QueueFarmInspector(WorkersInspector):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]:
         check_page(offset, limit)
         cursor = read_cursor(after, state, lane)

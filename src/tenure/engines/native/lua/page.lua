@@ -1,14 +1,17 @@
 -- page: jobs in one state. Waiting ones in the order in which they run, ended ones newest first.
 -- KEYS[1] prefix
--- ARGV state lane offset limit place number mark entry
+-- ARGV state lane offset limit place number mark entry heads
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
 -- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
 -- it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
+-- `heads` 1: a record is its first line, and the end of a completed job its first two: no payload, no result.
 -- Invariant: changes nothing.
 --@include begin due line pages
 local state, lane = ARGV[1], ARGV[2]
 open_page(3)
-local rows, seen = {}, {}
+local rows, seen, heads = {}, {}, ARGV[9] == '1'
+
+local function head_of_record(record) return heads and string.match(record, '^[^\n]*\n') or record end
 
 local function add(id, due, worker, claim)
   local record = call('HGET', key('jobs'), id)
@@ -19,7 +22,7 @@ local function add(id, due, worker, claim)
     local asked = claim ~= '' and call('HGET', key('cancelling'), id) or ''
     -- Of the errors only the newest: show has all.
     local tries = string.match(call('HGET', key('tries'), id) or '', '^[^\n]*\n?[^\n]*')
-    rows[#rows + 1] = { id, record, tries, due, worker, claim, '', progress, asked }
+    rows[#rows + 1] = { id, head_of_record(record), tries, due, worker, claim, '', progress, asked }
   end
 end
 
@@ -176,8 +179,12 @@ elseif state == 'unroutable' then
 else
   read_set(state, key(state), true, function(id)
     local kept, ended = call('HGET', key('kept'), id) or '', call('HGET', key('ended'), id) or ''
-    if state ~= 'completed' then ended = string.match(ended, '^[^\n]*\n?[^\n]*\n?[^\n]*') end
-    rows[#rows + 1] = { id, kept, '', '', '', '', ended, '', '' }
+    if state ~= 'completed' then
+      ended = string.match(ended, '^[^\n]*\n?[^\n]*\n?[^\n]*')
+    elseif heads then
+      ended = string.match(ended, '^[^\n]*\n?[^\n]*\n?')
+    end
+    rows[#rows + 1] = { id, head_of_record(kept), '', '', '', '', ended, '', '' }
   end)
 end
 return { next_cursor(), rows }

@@ -136,7 +136,7 @@ class PartitionedInspector(Controlled):
         view = yield from self._one_queue(place)
         if not view.counts[State.READY]:
             return view
-        first = yield from super().page(place, State.READY, limit=1)
+        first = yield from super().page(place, State.READY, limit=1, heads=True)
         return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
@@ -164,18 +164,19 @@ class PartitionedInspector(Controlled):
         limit: int = limits.PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
+        heads: bool = False,
     ) -> Steps[Page]:
         places = yield from self._places(queue)
         if len(places) == 1:
-            return (yield from super().page(queue, state, offset, limit, lane, after))
+            return (yield from super().page(queue, state, offset, limit, lane, after, heads))
         if lane is not None:
             home = yield from self._home_of_lane(queue, lane)
-            return page_of_queue((yield from super().page(home, state, offset, limit, lane, after)))
+            return page_of_queue((yield from super().page(home, state, offset, limit, lane, after, heads)))
         number, cursor = read_cursor(after, len(places))
         total = (yield from self._all_of_queue(queue)).counts[state]
         while True:
             skip = min(offset, limits.PAGE_OFFSET_MAX)
-            page = yield from super().page(places[number], state, skip, limit, None, cursor)
+            page = yield from super().page(places[number], state, skip, limit, None, cursor, heads)
             if page.jobs or page.next is not None:
                 break
             offset, cursor, number = max(0, offset - page.total), None, number + 1
