@@ -131,6 +131,7 @@ def log() -> str:
             "Events of a connection are on the logger `tenure.redis`, of workers and of every other program that has "
             "configured `logging`.",
         ),
+        "The dashboard": (log_events.DASHBOARD, ""),
         "The parent process": (log_events.PARENT, "With a single worker process, most `info` lines are `debug`."),
     }
     for title, (table, note) in sections.items():

@@ -109,9 +109,12 @@ if TYPE_CHECKING:
     from tenure.core.why import Why as Why
     from tenure.core.why import WhyCode as WhyCode
     from tenure.core.why import WhyCount as WhyCount
+    from tenure.manage.audit import AuditEntry as AuditEntry
     from tenure.manage.bulk import BulkChange as BulkChange
     from tenure.manage.bulk import QueueChange as QueueChange
     from tenure.manage.bulk import UnchangedJob as UnchangedJob
+    from tenure.manage.failures import ErrorGroup as ErrorGroup
+    from tenure.manage.failures import ErrorGroups as ErrorGroups
     from tenure.manage.search import Found as Found
     from tenure.protocols.hworker import Hworker as Hworker
     from tenure.protocols.native import Native as Native
@@ -165,7 +168,9 @@ _HOMES = {
     "core.stores": "PayloadStore",
     "core.when": "Cron Every",
     "core.why": "Culprit Why WhyCode WhyCount",
+    "manage.audit": "AuditEntry",
     "manage.bulk": "BulkChange QueueChange UnchangedJob",
+    "manage.failures": "ErrorGroup ErrorGroups",
     "manage.search": "Found",
     "protocols.hworker": "Hworker",
     "protocols.native": "Native",

@@ -51,8 +51,9 @@ def test_the_version_is_said_once(wheel, installed, tmp_path):
 def test_the_dependencies_declared_are_enough(installed, tmp_path):
     script = (
         "import importlib.metadata, pkgutil, tenure\n"
-        "for module in pkgutil.walk_packages(tenure.__path__, 'tenure.'):\n"
-        "    if '__main__' not in module.name and module.name != 'tenure.testing.plugin': __import__(module.name)\n"
+        "for module in pkgutil.walk_packages(tenure.__path__, 'tenure.', lambda name: None):\n"
+        "    if module.name.startswith('tenure.web') or '__main__' in module.name: continue\n"
+        "    if module.name != 'tenure.testing.plugin': __import__(module.name)\n"
     )
     (tmp_path / "import_all.py").write_text(script)
     run(installed.parent / "python", "-W", "error", tmp_path / "import_all.py", cwd=tmp_path)

@@ -50,6 +50,13 @@ SECTIONS: Final = {
         "why": Row(
             "Explain why a job does not run, or count the reasons of a queue.", "why", "done", "there is no such job"
         ),
+        "dashboard": Row(
+            "Serve pages that show all this in a browser, and change it.",
+            "dashboard",
+            "a signal stopped it",
+            "the port is in use",
+            "the command line, the password file or a setting is wrong, or a package is missing",
+        ),
     },
     "Change": {
         "enqueue": Row(

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import click
 
-_NUMBER: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?([A-Za-z]{0,3})")
-_SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+from tenure.core.text import SECONDS, number_with_unit
+
 _MEGABYTES: Final = {"": 1.0, "m": 1.0, "mb": 1.0, "mib": 1.0, "g": 1_024.0, "gb": 1_024.0, "gib": 1_024.0}
-
-
-def _parse(text: str, units: dict[str, float]) -> float | None:
-    """Return the number in seconds or megabytes; None for a text that is no number with one of these units."""
-    match = _NUMBER.fullmatch(text)
-    if match is None or match[2].lower() not in units:
-        return None
-    return float(match[1]) * units[match[2].lower()]
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only for type checkers
@@ -30,7 +21,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only for t
         self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _parse(str(value), _SECONDS)
+        found = number_with_unit(str(value), SECONDS)
         if found is None:
             self.fail(f"{value!r} is not a duration. Expected seconds, or a unit: 90s, 15m, 2h, 7d.", param, ctx)
         if found < self._least or (self._most is not None and found > self._most):
@@ -58,7 +49,7 @@ class Memory(click.ParamType):  # type: ignore[type-arg]  # generic only for typ
         self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = _parse(str(value), _MEGABYTES)
+        found = number_with_unit(str(value), _MEGABYTES)
         if found is None:
             self.fail(f"{value!r} is not a size. Expected megabytes, or a unit, as in 512MB or 1GB.", param, ctx)
         if not 1 <= found <= self._most:

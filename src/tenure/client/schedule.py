@@ -261,6 +261,7 @@ def view_of(queue: str, stored: StoredSchedule) -> ScheduleView | None:
         reason=state.reason,
         catch_up=spec.catch_up,
         overlap=spec.overlap,
+        end=from_ms(spec.end_ms) if spec.end_ms is not None else None,
     )
 
 

@@ -168,7 +168,7 @@ class Engine(ScheduleEngine, Protocol):
     def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
         """End leases. False: the worker had lost it, and nothing was changed.
 
-        Of a group (`Lease.group`) all members are in one call. They end together: one lost lease is the answer for all.
+        All members of a group (`Lease.group`) are in one call. They end together: one lost lease is the answer for all.
         """
 
     def extend(self, lease: Lease, ms: int) -> Steps[bool]:

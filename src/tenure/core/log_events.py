@@ -275,6 +275,15 @@ REDIS: Final[Mapping[str, LogEvent]] = {
     "slots_moved": LogEvent(WARNING, "Hash slots of the cluster have another master.", "`slots`: how many"),
 }
 
+DASHBOARD: Final[Mapping[str, LogEvent]] = {
+    "audit": LogEvent(
+        INFO,
+        "An operator changed something in the dashboard.",
+        "`user`, `address`: who, and from where; `action`; `selection`: of which jobs, queue, lane, limit, schedule or "
+        "worker; `count`: how many were changed; `result`",
+    ),
+}
+
 PARENT: Final[Mapping[str, LogEvent]] = {
     "parent_started": LogEvent(INFO, "The parent starts the worker processes."),
     "parent_stopped": LogEvent(INFO, "The parent has stopped.", "`status`: its exit status"),
@@ -303,4 +312,4 @@ PARENT: Final[Mapping[str, LogEvent]] = {
     "health_served": LogEvent(INFO, "The parent serves health checks at this address."),
 }
 
-LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **DROP_IN, **REDIS, **PARENT}
+LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **DROP_IN, **REDIS, **PARENT, **DASHBOARD}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Final, Protocol
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec import Struct
 from tenure.core.job import NewJob
 from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps
-from tenure.core.when import Cron, Every, When
+from tenure.core.when import Cron, Every, When, from_ms, to_ms
 
 NO_MORE: Final = 0
 """Instead of a planned time: the schedule is over."""
@@ -225,7 +226,7 @@ class ScheduleView:
     next tick, without its jitter; None: it is paused or over. `last`: the last tick that had a job, and `last_id` that
     job. `runs`: ticks that were not left out, and triggers; with `unique` also those that added no job, because another
     job has the key. `skipped`: ticks left out because the previous job had not ended. `missed`: ticks
-    left out because they were late. `paused`: since when.
+    left out because they were late. `paused`: since when. `end`: after which there are no ticks.
     """
 
     name: str
@@ -244,6 +245,16 @@ class ScheduleView:
     reason: str
     catch_up: CatchUp
     overlap: Overlap
+    end: datetime | None = None
+
+    def upcoming(self, count: int = 5) -> tuple[datetime, ...]:
+        """Return the next ticks, without jitter; none while it is paused."""
+        if self.when is None or self.next is None:
+            return ()
+        next_ms = to_ms(self.next)
+        rest = self.when.after(next_ms, next_ms) if isinstance(self.when, Every) else self.when.after(next_ms)
+        each = (self.next, *map(from_ms, islice(rest, count - 1)))
+        return tuple(at for at in each if self.end is None or at <= self.end)
 
 
 class ScheduleEngine(Protocol):

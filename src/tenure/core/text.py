@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Mapping
 from typing import Final
 
 _WORDS: Final = re.compile(r"\S+")
 _EXAMPLE: Final = re.compile(r"\[user:password@\]host:6379/0(?:,|$)")
 """The URL in Tenure's own texts, which stays unchanged."""
+
+
+_NUMBER: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?([A-Za-z]{0,3})")
+SECONDS: Final[Mapping[str, float]] = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+def number_with_unit(text: str, units: Mapping[str, float]) -> float | None:
+    """Return a number in the unit with the value 1; None for a text that is no number with one of these units.
+
+    >>> number_with_unit("1.5h", SECONDS)
+    5400.0
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2].lower() not in units:
+        return None
+    return float(match[1]) * units[match[2].lower()]
 
 
 def cut(text: str, limit: int) -> str:

@@ -19,6 +19,7 @@ from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import CancelAnswer
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
+from tenure.manage.audit import AuditEntry, note
 from tenure.manage.bulk import CHANGED_MAX, RATE_MAX, BulkChange, Change, OnProgress, Request, run_change
 from tenure.manage.search import Selection
 
@@ -42,6 +43,7 @@ class Filters(TypedDict, total=False):
     lane: str | None
     older_than: float | timedelta | None
     newer_than: float | timedelta | None
+    place: str | None
 
 
 class BulkOptions(Filters, total=False):
@@ -178,6 +180,13 @@ class BulkControl(Control):
         return self._run(request, Change(("removed",), self._discarded), options)
 
     adiscard_matching = asynchronous(discard_matching)
+
+    @blocking
+    def note(self, entry: AuditEntry) -> Steps[None]:
+        """Log an action, and add it to the audit: see `app.inspect.audit`."""
+        return note(self._client.engine, entry)
+
+    anote = asynchronous(note)
 
     def _discarded(self, view: JobView) -> Steps[str | None]:
         return "removed" if (yield from self._client.engine.discard(view.queue, view.id)) else None

@@ -19,7 +19,9 @@ from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps
 from tenure.core.why import Why, WhyCode, WhyCount
-from tenure.manage.overview import Overview, overview_of
+from tenure.manage.audit import AuditEntry, entries
+from tenure.manage.failures import ErrorGroups, grouped
+from tenure.manage.overview import QUEUES_SHOWN, Overview, overview_of
 from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search, Selection, queues_meant
 
 FOUND_MAX: Final = 1_000
@@ -66,6 +68,7 @@ class JobSearch(Inspect):
         lane: str | None = None,
         older_than: float | timedelta | None = None,
         newer_than: float | timedelta | None = None,
+        place: str | None = None,
         limit: int = limits.PAGE_MAX,
         after: str | None = None,
     ) -> Steps[Found]:
@@ -78,17 +81,19 @@ class JobSearch(Inspect):
                 found = app.inspect.find(task="shop.send", after=found.next)
 
         `queue` None: all queues, by name. `state` None: all states, from active to completed. `error`: the type of the
-        last error, with or without its module. `older_than` and `newer_than`: seconds (or a `timedelta`) since the end
-        of the job, or since its enqueue if it has not ended. Jobs of one state come as in `page`: only the next job of
-        each lane is ready, and with `lane` all jobs that wait in it.
+        last error, with or without its module. `place`: where it was raised, as in `errors`. `older_than` and
+        `newer_than`: seconds (or a `timedelta`) since the end of the job, or since its enqueue if it has not ended.
+        Jobs of one state come as in `page`: only the next job of each lane is ready, and with `lane` all jobs that wait
+        in it. They have no payload and no result where the format can leave them out: `job` has them.
 
-        The jobs have no payload and no result where the format can leave them out: `job` has them. `after`: the
-        cursor of the previous answer to the same filters. A call reads at most 10,000 jobs, so any answer
+        `after`: the cursor of the previous answer to the same filters. A call reads at most 10,000 jobs, so any answer
         may have fewer jobs than `limit`, or none, and yet a cursor. Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         engine, states = self._client.engine, ORDER if state is None else (state_of(state),)
         names.count(limit, "limit", least=1, most=FOUND_MAX)
-        selection = Selection.of(task=task, error=error, lane=lane, older_than=older_than, newer_than=newer_than)
+        selection = Selection.of(
+            task=task, error=error, lane=lane, older_than=older_than, newer_than=newer_than, place=place
+        )
         selection.check(engine, states)
         only = None if queue is None else names.queue_name(queue)
         return Search(engine, selection, _now_ms()).walk(only, states, limit, after)
@@ -148,14 +153,46 @@ class JobSearch(Inspect):
     aplaces = asynchronous(places)
 
     @blocking
-    def overview(self, queue: str | None = None) -> Steps[Overview]:
-        """Return all queues (at most 1,000) and workers, or one queue and the workers that serve it.
+    def errors(self, queue: str | None = None) -> Steps[ErrorGroups]:
+        """Group failed and broken jobs by queue, task, type of error and place, of one queue or of all.
 
-        app.inspect.overview().without_worker
+            for group in app.inspect.errors().groups:
+                print(group.count, group.task, group.type, group.place)
+
+        It looks at the newest 2,000 of these jobs. Raises `InvalidArgument`.
         """
-        return overview_of(self._client.engine, None if queue is None else names.queue_name(queue), _now_ms())
+        engine = self._client.engine
+        queues, left_out = yield from queues_meant(engine, None if queue is None else names.queue_name(queue))
+        found = yield from grouped(engine, Search(engine, NO_SELECTION, _now_ms()), queues)
+        return replace(found, is_whole=found.is_whole and not left_out)
+
+    aerrors = asynchronous(errors)
+
+    @blocking
+    def overview(self, queue: str | None = None, *, after: str = "", limit: int = QUEUES_SHOWN) -> Steps[Overview]:
+        """Return the queues by name (at most 1,000) and all workers, or one queue and the workers that serve it.
+
+            app.inspect.overview().without_worker
+
+        `after`: without the queues up to this name. `limit`: the most queues.
+        """
+        return overview_of(
+            self._client.engine, None if queue is None else names.queue_name(queue), _now_ms(), after, limit
+        )
 
     aoverview = asynchronous(overview)
+
+    @blocking
+    def audit(self) -> Steps[list[AuditEntry]]:
+        """Return the last 1,000 actions of operators in the dashboard, the newest first; they are kept for 90 days.
+
+        [(entry.user, entry.action, entry.count) for entry in app.inspect.audit()]
+
+        Empty for the formats of other programs.
+        """
+        return entries(self._client.engine)
+
+    aaudit = asynchronous(audit)
 
     @blocking
     def explained(self, queue: str, id: str) -> Steps[Explained | None]:

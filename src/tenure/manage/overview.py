@@ -60,15 +60,19 @@ class Overview:
         ]
 
 
-def overview_of(engine: FullEngine, queue: str | None, now_ms: float) -> Steps[Overview]:
-    """Read all queues and workers, or one queue and the workers that serve it."""
+def overview_of(
+    engine: FullEngine, queue: str | None, now_ms: float, after: str = "", limit: int = QUEUES_SHOWN
+) -> Steps[Overview]:
+    """Read up to `limit` queues behind `after` and all workers, or one queue and the workers that serve it."""
     workers = sorted((yield from engine.workers()), key=lambda view: view.id)
     if queue is not None:
         workers = [one for one in workers if queue in one.queues]
-    names = sorted((yield from queue_names(engine))) if queue is None else [queue]
+    names = [] if queue is None else [queue]
+    if queue is None:
+        names = [name for name in sorted((yield from queue_names(engine))) if name > after]
     queues: list[QueueView] = []
     refused: dict[str, RedisError] = {}
-    for name in names[:QUEUES_SHOWN]:
+    for name in names[:limit]:
         try:
             queues.append((yield from full_view(engine, name)))
         except RedisError as error:
@@ -80,7 +84,7 @@ def overview_of(engine: FullEngine, queue: str | None, now_ms: float) -> Steps[O
     alone = () if entry_of(engine).has_foreign_clients else queues
     without_worker = frozenset(view.name for view in alone if unserved(view, workers, now_ms))
     all_awaiting = frozenset(view.name for view in alone if has_no_free_slot(view, workers, now_ms))
-    return Overview(tuple(queues), tuple(workers), len(names[QUEUES_SHOWN:]), refused, without_worker, all_awaiting)
+    return Overview(tuple(queues), tuple(workers), len(names[limit:]), refused, without_worker, all_awaiting)
 
 
 def unserved(view: QueueView, workers: Sequence[WorkerView], now_ms: float) -> bool:

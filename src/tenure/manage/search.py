@@ -19,6 +19,7 @@ from tenure.core.hints import a
 from tenure.core.job import JobView, State
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
+from tenure.runtime.log import source_location
 
 LOOK_MAX: Final = 10_000
 """Jobs of one state of one queue that a search reads."""
@@ -51,6 +52,7 @@ class Selection:
     older_than: float | None = None
     newer_than: float | None = None
     lane: str | None = None
+    place: str | None = None
 
     @classmethod
     def of(
@@ -61,6 +63,7 @@ class Selection:
         lane: str | None = None,
         older_than: float | timedelta | None = None,
         newer_than: float | timedelta | None = None,
+        place: str | None = None,
     ) -> Selection:
         """Check the filters of a caller. Raises `InvalidArgument`."""
         return cls(
@@ -69,6 +72,7 @@ class Selection:
             _age(older_than, "older_than"),
             _age(newer_than, "newer_than"),
             None if lane is None else names.lane_name(lane),
+            place,
         )
 
     def __bool__(self) -> bool:
@@ -79,6 +83,8 @@ class Selection:
         if self.task not in (None, view.task) or self.lane not in (None, view.shape.lane):
             return False
         if self.error is not None and not _is_type(self.error, view):
+            return False
+        if self.place is not None and self.place != place_of(view):
             return False
         if self.older_than is None and self.newer_than is None:
             return True
@@ -122,6 +128,11 @@ def _age(value: float | timedelta | None, field: str) -> float | None:
 def _is_type(name: str, view: JobView) -> bool:
     """Whether the last error has this type. The name may leave out the module."""
     return view.error is not None and name in (view.error.type, view.error.type.rpartition(".")[2])
+
+
+def place_of(view: JobView) -> str | None:
+    """Return where the last error of a job was raised, as `file:line in function`; None if that is not known."""
+    return None if view.error is None else source_location(view.error.traceback)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,236 @@
+"""Who may do what in the dashboard: roles, the password file, and the limit on failed passwords."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Final, TypeAlias
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from tenure.core.errors import InvalidArgument, NotConfigured, invalid
+from tenure.core.names import shown
+
+ACTIONS: Final = (
+    "retry",
+    "cancel",
+    "discard",
+    "purge",
+    "pause",
+    "resume",
+    "configure",
+    "park",
+    "resume_lane",
+    "edit",
+    "enqueue",
+    "schedule_pause",
+    "schedule_resume",
+    "schedule_trigger",
+    "schedule_remove",
+    "schedule_edit",
+    "limit_set",
+    "limit_clear",
+    "quiet",
+    "unquiet",
+    "stop",
+)
+"""What a role may allow, in the order of the documentation."""
+PAYLOAD: Final = "payload"
+"""The right to see payloads, results and headers."""
+ROLES: Final = {"viewer": frozenset[str](), "operator": frozenset((*ACTIONS, PAYLOAD))}
+Role: TypeAlias = str | Collection[str] | None
+Authorize: TypeAlias = Callable[[Request], Role | Awaitable[Role]]
+
+FAILURES_MAX: Final = 5
+FAILURES_S: Final = 60.0
+ADDRESSES_MAX: Final = 10_000
+"""Addresses with failed passwords that are remembered. Above it, the oldest are forgotten."""
+_N, _R, _P = 2**14, 8, 1
+_KNOWN_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks, and what they may do."""
+
+    name: str
+    rights: frozenset[str]
+
+
+class Refused(Exception):
+    """A request without a visitor: 401, or 429 after too many failures. `asks`: the browser asks for a password."""
+
+    def __init__(self, status: int, text: str, *, asks: bool = False) -> None:
+        super().__init__(text)
+        self.status = status
+        self.asks = asks
+
+
+def rights_of(role: Role) -> frozenset[str]:
+    """Return the rights of a role. Raises `InvalidArgument` for one that does not exist."""
+    if isinstance(role, str):
+        if role in ROLES:
+            return ROLES[role]
+        raise invalid("role", f"{' or '.join(map(repr, ROLES))}, or a set of actions", shown(role))
+    given = frozenset(role or ())
+    if unknown := sorted(given - ROLES["operator"]):
+        raise invalid("role", f"actions among {', '.join((*ACTIONS, PAYLOAD))}", ", ".join(map(shown, unknown)))
+    return given
+
+
+class Access:
+    """Finds out who asks: by a function of the app, by the password file, or without either."""
+
+    def __init__(
+        self, authorize: Authorize | None = None, passwords: Passwords | None = None, *, read_only: bool = False
+    ) -> None:
+        self._authorize = authorize
+        self._passwords = passwords
+        self._kept = frozenset({PAYLOAD}) if read_only else ROLES["operator"]
+
+    async def visitor(self, request: Request) -> Visitor:
+        """Return who asks. Raises `Refused`."""
+        name, rights = "unnamed", ROLES["operator"]
+        if self._passwords is not None:
+            name, rights = await self._passwords.check(request)
+        elif self._authorize is not None:
+            role = self._authorize(request)
+            if isawaitable(role):
+                role = await role
+            if role is None:
+                raise Refused(403, "You may not see this dashboard.")
+            rights = rights_of(role)
+            user = request.scope.get("user")
+            name = getattr(user, "display_name", "") or (role if isinstance(role, str) else "user")
+        return Visitor(str(name), rights & self._kept)
+
+
+class Passwords:
+    """The users of a password file, a line each: `name:role:scrypt$salt$hash`. Raises `NotConfigured`."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._users = read_users(path)
+        if not self._users:
+            raise NotConfigured(f"The password file {path!r} has no user. Add one: {_ADVICE.format(path)}")
+        self._clock = clock
+        self._failures: dict[str, list[float]] = {}
+        self._secret = secrets.token_bytes(16)
+        self._known: dict[bytes, str] = {}
+        """Passwords that were right, hashed with a secret of this process: scrypt takes long by intention."""
+
+    async def check(self, request: Request) -> tuple[str, frozenset[str]]:
+        """Return the name and the rights of the user with the password of the request. Raises `Refused`."""
+        address = address_of(request)
+        now = self._clock()
+        failures = [at for at in self._failures.get(address, ()) if now - at < FAILURES_S]
+        if len(failures) >= FAILURES_MAX:
+            raise Refused(429, "Too many wrong passwords from your address. Wait a minute.")
+        header = request.headers.get("authorization", "")
+        if not header:
+            raise Refused(401, "A name and a password are needed.", asks=True)
+        name, password = _basic(header)
+        role, kept = self._users.get(name, ("", _NOBODY))
+        seen = hmac.digest(self._secret, f"{name}:{password}".encode("utf-8", "surrogateescape"), "sha256")
+        if self._known.get(seen) != kept:
+            if not await run_in_threadpool(is_right, password, kept) or not role:
+                self._failures.pop(address, None)
+                self._failures[address] = [*failures, now]
+                while len(self._failures) > ADDRESSES_MAX:
+                    del self._failures[next(iter(self._failures))]
+                raise Refused(401, "The name or the password is wrong.", asks=True)
+            while len(self._known) >= _KNOWN_MAX:
+                del self._known[next(iter(self._known))]
+            self._known[seen] = kept
+        return name, ROLES[role]
+
+
+def _basic(header: str) -> tuple[str, str]:
+    """Return the name and the password of an Authorization header; empty for another scheme."""
+    scheme, _, value = header[:2_000].partition(" ")
+    try:
+        name, _, password = b64decode(value, validate=True).decode().partition(":")
+    except ValueError:
+        return "", ""
+    return (name, password) if scheme.lower() == "basic" else ("", "")
+
+
+_ADVICE: Final = "tenure dashboard --add-user NAME --role operator --password-file {}"
+
+
+def read_users(path: str) -> dict[str, tuple[str, str]]:
+    """Read a password file: name → role and hash. Raises `NotConfigured`."""
+    try:
+        mode = os.stat(path).st_mode
+        with open(path, encoding="utf-8") as file:
+            lines = file.read(1_000_000).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise NotConfigured(f"The password file {path!r} cannot be read: {reason}.") from None
+    if mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
+        raise NotConfigured(f"Others can read or change the password file {path!r}. Run `chmod 600` on it.")
+    users: dict[str, tuple[str, str]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, rest = line.partition(":")
+        role, _, kept = rest.partition(":")
+        if not name or role not in ROLES or not kept.startswith("scrypt$"):
+            raise NotConfigured(
+                f"Line {number} of {path!r} is no user: expected name:role:scrypt$..., with the role "
+                f"{' or '.join(ROLES)}. Write it with: {_ADVICE.format(path)}"
+            )
+        users[name] = (role, kept)
+    return users
+
+
+def add_user(path: str, name: str, role: str, password: str) -> None:
+    """Add a user to a password file, or replace one. Raises `InvalidArgument` and `NotConfigured`."""
+    if not name or not name.isprintable() or ":" in name or name.startswith("#"):
+        raise invalid("name", "a name of printable characters without a colon", shown(name))
+    rights_of(role)
+    if len(password) < 8:
+        raise InvalidArgument("A password needs at least 8 characters.")
+    users = read_users(path) if os.path.exists(path) else {}
+    users[name] = (role, hashed(password))
+    new = f"{path}.{secrets.token_hex(4)}"
+    try:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.writelines(f"{name}:{role}:{kept}\n" for name, (role, kept) in users.items())
+        os.replace(new, path)
+    except OSError as error:
+        raise NotConfigured(f"The password file {path!r} cannot be written: {error.strerror}.") from None
+
+
+def hashed(password: str, salt: bytes | None = None) -> str:
+    """Return `scrypt$<salt>$<hash>` (RFC 7914, N=16384, r=8, p=1)."""
+    salt = secrets.token_bytes(16) if salt is None else salt
+    key = hashlib.scrypt(password.encode("utf-8", "surrogateescape"), salt=salt, n=_N, r=_R, p=_P)
+    return f"scrypt${b64encode(salt).decode()}${b64encode(key).decode()}"
+
+
+_NOBODY: Final = f"scrypt${b64encode(bytes(16)).decode()}${b64encode(bytes(64)).decode()}"
+"""The hash of an unknown name: it takes as long to check."""
+
+
+def is_right(password: str, kept: str) -> bool:
+    """Whether a password is the one of a hash."""
+    _, _, rest = kept.partition("$")
+    try:
+        salt = b64decode(rest.partition("$")[0], validate=True)
+    except ValueError:
+        return False
+    return hmac.compare_digest(hashed(password, salt), kept)
+
+
+def address_of(request: Request) -> str:
+    """Return the address of the client."""
+    return request.client.host if request.client else ""

@@ -1,0 +1,287 @@
+"""What the dashboard reads, as documents: the same for a page and for a program. Nothing here changes a job."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Final, Protocol, TypeVar
+
+from tenure.core.engine import Feature, FullEngine
+from tenure.core.errors import invalid
+from tenure.core.job import State
+from tenure.core.names import shown
+from tenure.core.shape import LaneState
+from tenure.core.text import SECONDS, number_with_unit
+from tenure.core.when import to_ms
+from tenure.manage import audit
+from tenure.manage.control import BulkControl
+from tenure.manage.documents import (
+    Document,
+    JobParts,
+    job_document,
+    minutes_document,
+    overview_document,
+    refused_document,
+    schedule_document,
+    settings_document,
+)
+from tenure.manage.inspect import JobSearch
+from tenure.web.redact import Redactor
+
+T = TypeVar("T")
+
+PAGE_MAX: Final = 100
+KEPT_MAX: Final = 500
+"""Answers that are kept for other viewers."""
+_KEPT_S: Final = 1.0
+_HISTORY_S: Final = 10.0
+"""How long an answer is kept: workers add to the history every ten seconds."""
+FILTERS: Final = ("queue", "state", "task", "error", "lane", "older_than", "newer_than", "place")
+
+
+AGES: Final = ("older_than", "newer_than")
+
+
+class DashboardApp(Protocol):
+    """What the dashboard needs of an app."""
+
+    inspect: JobSearch
+    control: BulkControl
+    schedules: Any
+    limits: Any
+
+    @property
+    def engine(self) -> FullEngine: ...
+    @property
+    def tasks(self) -> Mapping[str, Any]: ...
+    def queue(self, name: str) -> Any: ...
+
+
+class Reads:
+    """Reads for all viewers of a process. Who asks for the same within a second gets the same answer.
+
+    `spent`: about how many calls to Redis it has made.
+    """
+
+    def __init__(self, app: DashboardApp, redactor: Redactor) -> None:
+        self._app = app
+        self._redactor = redactor
+        self._kept: dict[tuple[object, ...], tuple[float, asyncio.Task[Any]]] = {}
+        self.spent = 0
+        self.features: Final = app.engine.features
+
+    def forget(self) -> None:
+        """Read everything again: something was changed."""
+        self._kept.clear()
+
+    async def overview(self, after: str = "") -> Document:
+        """All queues and workers; of more than 100 queues those behind `after`."""
+
+        async def read() -> Document:
+            seen = await self._app.inspect.aoverview(after=after, limit=PAGE_MAX)
+            self.spent += 2 + 2 * len(seen.queues) + len({name for one in seen.workers for name in one.queues})
+            document = overview_document(seen) | refused_document(seen)
+            document["queues"] = [asdict(view) for view in seen.queues]
+            document["latency"] = {name: asdict(one) for name, one in seen.latency.items()}
+            document["next"] = seen.queues[-1].name if seen.left_out and seen.queues else None
+            return document
+
+        return await self._shared(("overview", after), _KEPT_S, read)
+
+    async def queue(self, name: str) -> Document:
+        """One queue, its workers, and its settings."""
+
+        async def read() -> Document:
+            self.spent += 6
+            seen = await self._app.inspect.aoverview(name)
+            view = seen.queues[0] if seen.queues else None
+            document = overview_document(seen) | refused_document(seen)
+            document["queues"] = [asdict(one) for one in seen.queues]
+            document["latency"] = {queue: asdict(one) for queue, one in seen.latency.items()}
+            document["settings"] = view and settings_document(view)
+            return document
+
+        return await self._shared(("queue", name), _KEPT_S, read)
+
+    async def minutes(self, queue: str) -> Document:
+        """The last 24 hours of a queue."""
+
+        async def read() -> Document:
+            self.spent += 1
+            found = await self._app.inspect.aminutes(queue)
+            return minutes_document(queue, found) | {
+                "minutes": [asdict(one) for one in found.counts],
+                "quarters": [asdict(one) for one in found.latency],
+            }
+
+        return await self._shared(("minutes", queue), _HISTORY_S, read)
+
+    async def jobs(self, filters: Mapping[str, Any], after: str | None, limit: int) -> Document:
+        """Jobs that pass all filters, without payloads and results."""
+
+        async def read() -> Document:
+            self.spent += 3
+            chosen = with_ages(filters)
+            found = await self._app.inspect.afind(
+                chosen.pop("queue", None), chosen.pop("state", None), **chosen, limit=limit, after=after
+            )
+            self.spent += found.read // PAGE_MAX
+            return {
+                "jobs": [job_document(view) for view in found.jobs],
+                "next": found.next,
+                "total": found.total,
+                "cut": found.is_cut,
+            }
+
+        return await self._shared(("jobs", *sorted(filters.items()), after, limit), _KEPT_S, read)
+
+    async def job(self, queue: str, id: str, *, content: bool) -> Document | None:
+        """One job and why it does not run; with `content` also its payload, result and headers, as text."""
+        self.spent += 3
+        found = await self._app.inspect.aexplained(queue, id)
+        if found is None:
+            return None
+        view = found.view
+        document = job_document(view, JobParts(headers=content)) | {"timeout_ms": view.timeout_ms}
+        if content:
+            document["payload"] = self._redactor.text(view.payload)
+            document["result"] = self._redactor.text(view.result)
+            document["headers"] = self._redactor.fields(document["headers"])
+        return document | {"why": asdict(found.why), "awaiting": found.awaiting}
+
+    async def why(self, queue: str, id: str) -> Document | None:
+        """Why a job does not run."""
+        self.spent += 2
+        found = await self._app.inspect.awhy(queue, id)
+        return None if found is None else {"queue": queue, "id": id, **asdict(found)}
+
+    async def reasons(self, queue: str) -> Document:
+        """The reasons of the jobs of a queue that wait, counted."""
+
+        async def read() -> Document:
+            count = await self._app.inspect.areasons(queue)
+            self.spent += count.jobs
+            reasons = {code.value: number for code, number in count.reasons.items()}
+            return {"queue": queue, "jobs": count.jobs, "whole": count.is_whole, "reasons": reasons}
+
+        return await self._shared(("reasons", queue), _HISTORY_S, read)
+
+    async def errors(self, queue: str | None) -> Document:
+        """Failed and broken jobs by task, type of error and place."""
+
+        async def read() -> Document:
+            found = await self._app.inspect.aerrors(queue)
+            self.spent += 2 + found.jobs // 50
+            return {"groups": [asdict(one) for one in found.groups], "jobs": found.jobs, "whole": found.is_whole}
+
+        return await self._shared(("errors", queue), 2 * _KEPT_S, read)
+
+    async def lanes(self, queue: str, state: str, cursor: int) -> Document:
+        """Lanes of a queue in one state."""
+
+        async def read() -> Document:
+            self.spent += 1
+            page = await self._app.inspect.alanes(queue, state, cursor)
+            return {"lanes": [asdict(one) for one in page.lanes], "next": page.cursor or None}
+
+        return await self._shared(("lanes", queue, state, cursor), _KEPT_S, read)
+
+    async def lane(self, queue: str, name: str) -> Document:
+        """One lane, and the first jobs that wait in it."""
+        self.spent += 3
+        view = await self._app.inspect.alane(queue, name)
+        found = await self._app.inspect.afind(queue, State.READY, lane=name, limit=PAGE_MAX)
+        return {"lane": asdict(view), "jobs": [job_document(one) for one in found.jobs], "next": found.next}
+
+    async def blocked_lanes(self, queues: Iterable[Document]) -> list[Document]:
+        """The blocked and the parked lanes of these queues, at most 100."""
+        found: list[Document] = []
+        for view in queues:
+            for state, count in ((LaneState.BLOCKED, "blocked_lanes"), (LaneState.PARKED, "parked_lanes")):
+                if view[count] and not view["unreachable"] and len(found) < PAGE_MAX:
+                    page = await self.lanes(view["name"], state.value, 0)
+                    found += ({**one, "queue": view["name"]} for one in page["lanes"])
+        return found[:PAGE_MAX]
+
+    async def schedules(self, queue: str | None, after: str) -> Document:
+        """Schedules by queue and name."""
+
+        async def read() -> list[tuple[str, Document]]:
+            self.spent += 2
+            found = await self._app.schedules.alist(queue)
+            each = [(view, schedule_document(view)) for view in found]
+            return [
+                (f"{view.queue} {view.name}", one | {"upcoming_ms": [to_ms(at) for at in view.upcoming()]})
+                for view, one in each
+            ]
+
+        return _page("schedules", await self._shared(("schedules", queue), _KEPT_S, read), after)
+
+    async def limits(self, after: str) -> Document:
+        """Limits by name, and the weights of shares."""
+
+        async def read() -> list[tuple[str, Document]]:
+            self.spent += 4
+            found = await self._app.limits.alist()
+            self.spent += len(found)
+            return [(view.name, asdict(view)) for view in found]
+
+        return _page("limits", await self._shared(("limits",), _KEPT_S, read), after)
+
+    async def workers(self, after: str) -> Document:
+        """Living workers by id."""
+        document = await self.overview()
+        return _page("workers", [(one["id"], one) for one in document["workers"]], after)
+
+    async def audit(self, after: str) -> Document:
+        """What operators did, the newest first. `after`: how many entries are left out."""
+        if not (after or "0").isdigit() or len(after) > 4:
+            raise invalid("after", "the cursor of an earlier page", shown(after))
+
+        async def read() -> list[audit.AuditEntry]:
+            self.spent += 1
+            return await self._app.inspect.aaudit()
+
+        start = int(after or 0)
+        found = await self._shared(("audit",), _KEPT_S, read)
+        entries = [
+            {name: getattr(one, name) for name in one.__struct_fields__} for one in found[start : start + PAGE_MAX]
+        ]
+        return {"audit": entries, "next": str(start + PAGE_MAX) if len(found) > start + PAGE_MAX else None}
+
+    async def _shared(self, key: tuple[object, ...], seconds: float, read: Callable[[], Awaitable[T]]) -> T:
+        """Return an answer that is at most `seconds` old, or read it, once for all who ask at the same time."""
+        now = time.monotonic()
+        until, task = self._kept.get(key, (0.0, None))
+        if task is None or until < now or task.cancelled() or (task.done() and task.exception()):
+            for old in [name for name, (end, _) in self._kept.items() if end < now][:KEPT_MAX]:
+                del self._kept[old]
+            if len(self._kept) >= KEPT_MAX:
+                self._kept.clear()
+            task = asyncio.ensure_future(read())
+            self._kept[key] = now + seconds, task
+        answer: T = await asyncio.shield(task)
+        return answer
+
+    def offers(self, feature: Feature) -> bool:
+        """Whether the wire format has a feature."""
+        return feature in self.features
+
+
+def with_ages(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return filters with their ages in seconds: "90", "15m" and "7d" are ages. Raises `InvalidArgument`."""
+    chosen = dict(filters)
+    for name in AGES:
+        if isinstance(text := chosen.get(name), str):
+            chosen[name] = number_with_unit(text, SECONDS)
+            if chosen[name] is None:
+                raise invalid(name, "seconds, or a number with a unit, as in 15m or 7d", shown(text))
+    return chosen
+
+
+def _page(name: str, found: Iterable[tuple[str, Document]], after: str) -> Document:
+    """Return up to 100 entries behind the cursor, which is the key of an entry."""
+    rest = sorted(((key, one) for key, one in found if key > after), key=lambda pair: pair[0])
+    return {name: [one for _, one in rest[:PAGE_MAX]], "next": rest[PAGE_MAX - 1][0] if len(rest) > PAGE_MAX else None}

@@ -1,0 +1,72 @@
+"""Payloads and results as text: laid out, bounded, with the values of named fields hidden."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from tenure.core.errors import invalid
+from tenure.manage.documents import text_of
+
+HIDDEN: Final = "•••"
+SHOWN_MAX: Final = 65_536
+"""Characters of a payload on a page."""
+PARSED_MAX: Final = 1_000_000
+"""Bytes of a payload that is laid out. A larger one is shown as it is, or where fields are hidden, not at all."""
+_DEPTH_MAX: Final = 100
+
+
+class _Exact(str):
+    """A number as it is written."""
+
+
+class Redactor:
+    """Hides fields by name, as `("password", "*.token")`: a name, or a pattern for the path from the top, with dots."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        if isinstance(patterns, str) or not all(patterns):
+            raise invalid("redact", 'names of fields, as in redact=("password", "*.token")', repr(patterns)[:80])
+        self._patterns = tuple(one.lower() for one in patterns)
+
+    def hides(self, path: str) -> bool:
+        """Whether a field is hidden. `path`: names from the top, each after a dot."""
+        path = path.lower()
+        name = path.rpartition(".")[2]
+        return any(fnmatchcase(path if "." in one else name, one) for one in self._patterns)
+
+    def fields(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return fields with the hidden ones hidden."""
+        return {name: HIDDEN if self.hides(f".{name}") else value for name, value in values.items()}
+
+    def text(self, data: bytes | None) -> str | None:
+        """Return JSON laid out, and other bytes as text."""
+        if data is None:
+            return None
+        if len(data) > PARSED_MAX:
+            return f"({len(data):,} bytes, too large to hide fields in)" if self._patterns else text_of(data)
+        try:
+            value = json.loads(data, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact)
+            return _laid_out(value, self)
+        except (ValueError, RecursionError):
+            return f"({len(data):,} bytes, no JSON to hide fields in)" if self._patterns else text_of(data)
+
+
+def _laid_out(value: Any, hide: Redactor, path: str = "", indent: str = "\n") -> str:
+    if len(indent) > 2 * _DEPTH_MAX:
+        raise RecursionError
+    deeper = indent + "  "
+    if isinstance(value, dict) and value:
+        parts = []
+        for name, one in value.items():
+            place = f"{path}.{name}"
+            text = json.dumps(HIDDEN, ensure_ascii=False) if hide.hides(place) else _laid_out(one, hide, place, deeper)
+            parts.append(f"{json.dumps(name, ensure_ascii=False)}: {text}")
+        return "{" + deeper + f",{deeper}".join(parts) + indent + "}"
+    if isinstance(value, list) and value:
+        items = [_laid_out(one, hide, path, deeper) for one in value]
+        if all(not isinstance(one, dict | list) for one in value) and sum(map(len, items)) < 80:
+            return f"[{', '.join(items)}]"
+        return "[" + deeper + f",{deeper}".join(items) + indent + "]"
+    return str(value) if isinstance(value, _Exact) else json.dumps(value, ensure_ascii=False)

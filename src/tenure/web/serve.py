@@ -1,0 +1,71 @@
+"""Serves the dashboard alone, with uvicorn, until a signal stops it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Collection
+from importlib.util import find_spec
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tenure.core.errors import NotConfigured, TenureError
+
+
+class PortInUse(TenureError):
+    """Another program listens at the address."""
+
+
+def serve(app: ASGIApp, host: str, port: int, hosts: Collection[str], began: Callable[[str], None]) -> None:
+    """Serve an app until SIGINT or SIGTERM. `hosts`: the names of this host in requests. `began` gets the URL.
+
+    Raises `NotConfigured` and `PortInUse`.
+    """
+    if find_spec("uvicorn") is None:
+        raise NotConfigured(
+            "`tenure dashboard` needs the package uvicorn, which is not installed. Install it with "
+            "`pip install 'tenure[web]'`."
+        )
+    import uvicorn
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise PortInUse(
+            f"The dashboard cannot listen at {host}, port {port}: {error.strerror or error}. Choose another --port."
+        ) from None
+    config = uvicorn.Config(
+        OnlyHosts(app, hosts),
+        log_config=None,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    # The server raises the signal again when it has ended.
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: None)
+    with listening:
+        name = f"[{host}]" if ":" in host else host
+        began(f"http://{name}:{listening.getsockname()[1]}/")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+class OnlyHosts:
+    """Refuses requests for other hosts: a page of another site can give its own name the address of this one."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+            name = given.partition("]")[0] + "]" if given.startswith("[") else given.partition(":")[0]
+            if name not in self._hosts:
+                answer = PlainTextResponse("This host is not served here. Name it with --allow-host.\n", 400)
+                return await answer(scope, receive, send)
+        await self._app(scope, receive, send)

@@ -1,0 +1,79 @@
+"""How the pages show values: times, numbers, small charts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup, escape
+
+from tenure.core import limits
+
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+
+def span(ms: float | None) -> str:
+    """Return a duration in one or two units: "1h 30m"."""
+    if ms is None:
+        return ""
+    if 0 <= ms < limits.SECOND:
+        return f"{ms:.0f}ms"
+    rest, words = max(0, int(ms)) // limits.SECOND, []
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        words += [f"{count}{unit}"] if count else []
+    return " ".join(words[:2]) or "0s"
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds as a duration."""
+    return "" if value is None else span(value * limits.SECOND)
+
+
+def moment(ms: int | None, kind: str = "ago") -> Markup:
+    """Return a `time` element. The script writes it in the local time zone; without one it is in UTC.
+
+    `kind`: `ago` for the distance from now, `at` for the time itself.
+    """
+    if ms is None:
+        return Markup("")
+    try:
+        at = datetime.fromtimestamp(ms / limits.SECOND, UTC)
+    except (OverflowError, ValueError, OSError):  # a number that another program wrote
+        return escape(str(ms))
+    text = at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    distance = ms - time.time() * limits.SECOND
+    words = f"in {span(distance)}" if distance > 0 else f"{span(-distance)} ago"
+    return Markup('<time datetime="{}" data-ms="{}" data-kind="{}" title="{}">{}</time>').format(
+        at.isoformat(), ms, kind, text, words if kind == "ago" else text
+    )
+
+
+def number(value: float | None) -> str:
+    """Return a number with commas."""
+    return "" if value is None else f"{value:,}"
+
+
+def path(*parts: str) -> str:
+    """Return the parts of a path, encoded."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def query(**values: Any) -> str:
+    """Return a query string of the values that are set."""
+    return urlencode({name: value for name, value in values.items() if value not in (None, "")})
+
+
+def spark(values: Sequence[float], label: str) -> Markup:
+    """Return a small chart as SVG: a bar for each value."""
+    width, height, top = 3 * len(values), 24, max(values, default=0) or 1
+    bars = "".join(
+        f'<rect x="{3 * n}" y="{height - size:.1f}" width="2" height="{size:.1f}"/>'
+        for n, value in enumerate(values)
+        if (size := height * value / top) > 0
+    )
+    text = Markup('<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return text.format(max(1, width), height, label, Markup(bars))  # noqa: S704  # numbers only

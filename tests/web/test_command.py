@@ -1,0 +1,102 @@
+"""`tenure dashboard` as users run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Browser
+from tests.web.test_access import basic
+
+Start = Callable[..., tuple[subprocess.Popen[str], Browser]]
+
+
+@pytest.fixture
+def start(redis_url: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts the command at a free port, and returns its process and a browser."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(*args: str) -> tuple[subprocess.Popen[str], Browser]:
+        command = [sys.executable, "-m", "tenure", "dashboard", "--port", "0", *args]
+        environment = os.environ | {"TENURE_URL": redis_url}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+        begun.append(process)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://[^ ]*:(\d+)/", line)
+        assert found, line + process.stderr.read()
+        return process, Browser(int(found[1]))
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def call(redis_url: str, folder: Path, *args: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tenure", "dashboard", *args]
+    given: dict[str, Any] = {"capture_output": True, "text": True, "input": text, "cwd": folder, "timeout": 60}
+    return subprocess.run(command, env=os.environ | {"TENURE_URL": redis_url}, check=False, **given)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_and_logs_each_change(start: Start, end: signal.Signals) -> None:
+    process, browser = start("--title", "Shop")
+    assert "Shop" in browser.page("").text
+    assert browser.page("", Host="evil.example").status == 400
+    browser.post("pause", {"queue": "q"})
+    process.send_signal(end)
+    _, log = process.communicate(timeout=20)
+    assert process.returncode == 0, log
+    assert "user=unnamed address=127.0.0.1 action=pause" in log
+
+
+def test_a_user_is_added_and_let_in(start: Start, redis_url: str, tmp_path: Path) -> None:
+    added = call(redis_url, tmp_path, "--add-user", "ada", "--password-file", "users", text="correct horse\n")
+    assert (added.returncode, added.stderr) == (0, "")
+    _, browser = start("--host", "0.0.0.0", "--password-file", "users", "--allow-host", "ops.example.org")
+    assert browser.page("").status == 401
+    assert browser.page("", Host="ops.example.org", **basic("ada", "correct horse")).status == 200
+
+
+def test_what_is_refused_is_one_line(redis_url: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = {
+            ("--port", port): (1, "in use"),
+            ("--host", "0.0.0.0"): (2, "--password-file"),
+            ("--password-file", "none"): (2, "No such file"),
+            ("--add-user", "ada"): (2, "--password-file"),
+            ("nothing:app",): (2, "nothing"),
+        }
+        for args, (status, part) in refused.items():
+            ended = call(redis_url, tmp_path, *args)
+            assert ended.returncode == status, ended
+            assert part in ended.stderr
+            assert "Traceback" not in ended.stderr
+
+
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    code = (
+        "import importlib.util, sys; real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'starlette' else real(name, *more)\n"
+        "from tenure.cli import main; main(['dashboard'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "pip install 'tenure[web]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_other_commands_load_nothing_of_the_dashboard() -> None:
+    code = "import sys, tenure, tenure.app.app, tenure.cli.info; print([m for m in sys.modules if 'starlette' in m])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
