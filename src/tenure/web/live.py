@@ -1,4 +1,4 @@
-"""Notifies the pages of what has changed: the names of queues, the workers, the runs. One reader of Redis for all viewers."""
+"""Notifies the pages of what has changed: queues, workers, runs. One reader of Redis for all viewers."""
 
 from __future__ import annotations
 
