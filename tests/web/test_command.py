@@ -85,6 +85,27 @@ def test_what_is_refused_is_one_line(redis_url: str, tmp_path: Path) -> None:
             assert "Traceback" not in ended.stderr
 
 
+def test_the_demo_can_be_watched(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(8):
+        (folder / f"{number}.txt").write_text("a line\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+    command = [sys.executable, "-m", "tenure", "demo", "--dashboard", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as demo:
+        assert demo.stdout is not None
+        lines: list[str] = []
+        for line in demo.stdout:
+            lines.append(line)
+            if "until Ctrl-C" in line:
+                break
+        found = re.search(r"http://127.0.0.1:(\d+)/", "".join(lines))
+        assert found, lines
+        assert ">files</a>" in Browser(int(found[1])).page("queues").text
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(30) == 130
+
+
 def test_a_missing_package_is_named(tmp_path: Path) -> None:
     code = (
         "import importlib.util, sys; real = importlib.util.find_spec\n"

@@ -6,6 +6,7 @@ import os
 import stat
 import sysconfig
 import tempfile
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,7 +33,8 @@ _NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycach
     type=click.Path(exists=True, file_okay=False, readable=True, path_type=Path),
 )
 @click.option("as_json", "--json", is_flag=True, help="Print the report as JSON, and the progress on stderr.")
-def demo(directory: Path | None, as_json: bool) -> Exit:
+@click.option("stays", "--dashboard", is_flag=True, help="Show it in the browser, and stay until Ctrl-C.")
+def demo(directory: Path | None, as_json: bool, stays: bool) -> Exit:
     """Each job finds the size, the lines and the SHA-256 of one file (default: the files of Python's standard library).
     The Redis is one of the demo's own, in a temporary folder. When a part of the work is done, one of the two workers
     is ended with SIGKILL. The report counts what ran, what ran again and what was lost, and compares every result with
@@ -58,18 +60,28 @@ def demo(directory: Path | None, as_json: bool) -> Exit:
         try:
             os.environ.update({"TENURE_URL": server.url, "TENURE_NAMESPACE": "demo"})
             from tenure.cli.demo.jobs import app  # the app reads the environment when it is made
-            from tenure.cli.demo.run import run_demo
+            from tenure.cli.demo.run import dashboard, run_demo
 
-            with app, Progress(console=console, disable=not console.is_terminal) as progress:
-                report = run_demo(paths, Path(folder), progress)
+            with dashboard() if stays else nullcontext() as shown:
+                if shown is not None:
+                    console.print(shown[0], markup=False)
+                with app, Progress(console=console, disable=not console.is_terminal) as progress:
+                    report = run_demo(paths, Path(folder), progress)
+                _report(console, report, as_json=as_json)
+                if shown is not None:
+                    console.print("The dashboard stays until Ctrl-C.")
+                    shown[1].wait()
         finally:
             server.close()
+    return Exit.FAILED if report.problems else Exit.OK
+
+
+def _report(console: Console, report: DemoReport, *, as_json: bool) -> None:
     if as_json:
         shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(report).items()}
         click.echo(encoded({**shown, "problems": report.problems}))
     else:
         _show(console, report)
-    return Exit.FAILED if report.problems else Exit.OK
 
 
 def files_below(directory: Path, without: frozenset[str]) -> list[str]:

@@ -24,6 +24,7 @@ from tenure.core.limits import SECOND
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+APP: Final = "tenure.cli.demo.jobs:app"
 WORKERS: Final = 2
 SLOTS: Final = 4
 """Jobs that each worker runs at one time."""
@@ -133,7 +134,7 @@ Wait = Callable[[Callable[[], bool], float, str], None]
 @contextmanager
 def _workers(log: Path) -> Iterator[Wait]:
     """Run the workers. Yields a function that waits for a condition, up to a limit; its text names the problem."""
-    words = command_of("tenure", "worker", "tenure.cli.demo.jobs:app")
+    words = command_of("tenure", "worker", APP)
     words += ["--processes", str(WORKERS), "-c", str(SLOTS)]
     with log.open("wb") as output:
         # In its own session: Ctrl-C is for the demo, which then stops the workers.
@@ -159,6 +160,21 @@ def _workers(log: Path) -> Iterator[Wait]:
         except subprocess.TimeoutExpired:
             parent.kill()
             parent.wait()
+
+
+@contextmanager
+def dashboard() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Serve the dashboard of the demo. Yields what it printed, which has its URL, and its process."""
+    words = [*command_of("tenure", "dashboard", APP, "--port", "0")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
+        try:
+            assert process.stderr is not None
+            printed = process.stderr.readline()
+            if "http://" not in printed:
+                raise DemoFailed(printed.strip() or "The dashboard did not start.")
+            yield printed.strip(), process
+        finally:
+            process.terminate()
 
 
 def _kill_one(wait: Wait, done: Callable[[], int], total: int) -> tuple[float, set[str]]:
