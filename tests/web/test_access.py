@@ -13,7 +13,7 @@ from starlette.requests import Request
 from tenure import Tenure
 from tenure.core.errors import InvalidArgument, NotConfigured
 from tenure.web import dashboard
-from tenure.web.access import ACTIONS, ADDRESSES_MAX, PAYLOAD, ROLES, Access, Passwords, add_user, rights_of
+from tenure.web.access import ACTIONS, PAYLOAD, ROLES, Access, Passwords, add_user, rights_of
 from tenure.web.actions import TABLE
 from tenure.web.redact import Redactor
 from tenure.web.serve import OnlyHosts
@@ -143,13 +143,14 @@ def test_a_malformed_password_is_a_wrong_one(app: Tenure, serve: Serve, users: s
 
 async def test_addresses_with_failures_are_bounded(users: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenure.web.access.is_right", lambda password, kept: False)
+    monkeypatch.setattr("tenure.web.access.ADDRESSES_MAX", 3)
     passwords = Passwords(users)
-    for number in range(ADDRESSES_MAX + 10):
+    for number in range(10):
         headers = [(b"authorization", basic("eve", "x")["Authorization"].encode())]
         request = Request({"type": "http", "headers": headers, "client": (f"host-{number}", 1)})
         with pytest.raises(Exception, match="wrong"):
             await passwords.check(request)
-    assert len(passwords._failures) == ADDRESSES_MAX
+    assert list(passwords._failures) == ["host-7", "host-8", "host-9"]
 
 
 @pytest.mark.parametrize(
