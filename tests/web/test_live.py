@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
@@ -88,3 +89,25 @@ def test_viewers_are_bounded(app: Tenure, browser: Browser, monkeypatch: pytest.
     with events(browser) as stream:
         stream.readline()
         assert browser.page("api/v1/events").status == 503
+
+
+async def test_the_reader_waits_until_all_calls_are_five_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted:
+        spent = 0
+
+        async def overview(self) -> dict[str, list[object]]:
+            self.spent += 10
+            return {"queues": [], "workers": []}
+
+    reads, pauses = Counted(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        reads.spent += 90  # by pages that are read during the pause
+        if len(pauses) == 3:
+            raise CancelledError
+
+    monkeypatch.setattr("tenure.web.live.asyncio.sleep", sleep)
+    with pytest.raises(CancelledError):
+        await live.Live(reads)._read()  # type: ignore[arg-type]
+    assert pauses == [2.0, 20.0, 20.0]

@@ -87,8 +87,9 @@ class Live:
             if loop.time() >= tick_at:
                 tick_at = loop.time() + TICK_S
                 self.note(_ALL)
-            await asyncio.sleep(max(LOOK_S, (self._reads.spent - spent) / CALLS_A_SECOND))
-            spent = self._reads.spent
+            # What the pages read after the events of this look is in the pause after the next one.
+            calls, spent = self._reads.spent - spent, self._reads.spent
+            await asyncio.sleep(max(LOOK_S, calls / CALLS_A_SECOND))
 
 
 def _parts(overview: dict[str, Any]) -> dict[str, Any]:
