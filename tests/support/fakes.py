@@ -30,7 +30,7 @@ from tenure.core.job import (
 )
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome, Released, Retried, Unroutable
-from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
+from tenure.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
 from tenure.core.steps import Steps
 from tenure.core.waiting import Wait, Wake
 
@@ -125,10 +125,9 @@ class FakeEngine:
 
     def add(self, *ids: str, queue: str = "q", task: str | None = "t", **more: Any) -> None:
         counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}
+        payload = more.pop("payload", b"")
         for id in ids:
-            limits = (more.get("timeout_ms"), more.get("retries"))
-            shape: Shape = more.get("shape", PLAIN)
-            record = JobRecord(id, queue, task, more.get("payload", b""), 0, *limits, more.get("malformed", ""), shape)
+            record = JobRecord(id, queue, payload, 0, task=task, **more)
             self.ready[queue].append(Lease("", 0, record, **counts))
         self._woken.set()
 
@@ -484,7 +483,7 @@ class AsyncMessages:
 
 
 def held(id: str, payload: bytes = b"x") -> Lease:
-    return Lease("hand", 7, JobRecord(id, "q", None, payload, 0), failures=1, crashes=1)
+    return Lease("hand", 7, JobRecord(id, "q", payload, 0), failures=1, crashes=1)
 
 
 def view(state: State, result: bytes | None = None, error: ErrorInfo | None = None) -> JobView:

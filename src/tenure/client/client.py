@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
+from msgspec.structs import replace
+
 from tenure.client.large import LargePayloads
 from tenure.client.limit import filled, rules_of_job
 from tenure.client.outgoing import EnqueueMiddleware, after_middleware
@@ -173,17 +175,7 @@ class Client:
                 job = self.job(queue, payload, options, task=task, timeout_ms=timeout_ms, arguments=arguments)
                 first = job if job.shape is PLAIN and len(payload) <= most else None
                 return job
-            return NewJob(
-                first.queue,
-                next(ids),
-                payload,
-                first.task,
-                first.delay_ms,
-                first.run_at_ms,
-                first.timeout_ms,
-                first.retries,
-                headers=first.headers,
-            )
+            return replace(first, id=next(ids), payload=payload)
 
         return build
 
@@ -231,14 +223,14 @@ class Client:
             queue,
             options.id or new_id(),
             payload,
-            task,
             options.delay_ms or wait_ms,
             options.run_at_ms,
-            timeout_ms,
-            options.retries,
             options.id is not None,
-            shape,
-            options.headers or None,
+            task=task,
+            timeout_ms=timeout_ms,
+            retries=options.retries,
+            shape=shape,
+            headers=options.headers or None,
         )
 
     def _check(self, options: Options, has_task: bool) -> bool:

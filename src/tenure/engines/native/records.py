@@ -124,10 +124,21 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
         task, timeout_ms, retries, shape, delayed = _read_words(words)
         enqueued_ms = int(enqueued) // 1_000_000
         return JobRecord(
-            name, queue, task, payload, enqueued_ms, timeout_ms, retries, "", shape, delayed, headers, scheduled_ms
+            name,
+            queue,
+            payload,
+            enqueued_ms,
+            "",
+            delayed,
+            scheduled_ms,
+            task=task,
+            timeout_ms=timeout_ms,
+            retries=retries,
+            shape=shape,
+            headers=headers,
         )
     except ValueError:
-        return JobRecord(name, queue, None, raw, 0, malformed="the job's record does not begin as a record does")
+        return JobRecord(name, queue, raw, 0, malformed="the job's record does not begin as a record does")
 
 
 def _read_headers(words: bytes) -> tuple[bytes, dict[str, str]]:
