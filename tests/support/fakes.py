@@ -32,6 +32,7 @@ from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome, Released, Retried, Unroutable
 from tenure.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
 from tenure.core.steps import Steps
+from tenure.core.unsupported import check_job
 from tenure.core.waiting import Wait, Wake
 
 
@@ -348,6 +349,8 @@ class FakeEngine:
 
     def enqueue(self, jobs: Any) -> Steps[list[Enqueued]]:
         def enqueue() -> list[Enqueued]:
+            for job in jobs:
+                check_job(self.name, frozenset(Feature) - self.features, job)
             known = {job.id for job in self.enqueued}
             self.enqueued += jobs
             return [self.others.get(job.id) or Enqueued(job.id, job.id not in known) for job in jobs]

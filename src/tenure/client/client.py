@@ -67,7 +67,7 @@ def new_ids() -> Iterator[str]:
 
 
 class Client:
-    """Runs the steps of the engine, and builds jobs that the engine supports."""
+    """Runs the steps of the engine, and builds jobs."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Client:
         conversion: Conversion = BUILT_IN,
         large: PayloadStore | None = None,
     ) -> None:
-        self._checked: tuple[Options, bool, bool] | None = None
-        """The options of the previous job, whether it had a task, and whether its shape is plain."""
+        self._checked: tuple[Options, bool] | None = None
+        """The options of the previous job, and whether its shape is plain."""
         self.use(settings, engine, runner)
         self._middleware = middleware
         self.conversion = conversion
@@ -92,7 +92,6 @@ class Client:
         self.engine = engine
         self.runner = runner
         self.run, self.arun = runner.run, runner.arun
-        self._checked = None  # for another engine
 
     @cached_property
     def batches(self) -> EnqueueBatches:
@@ -139,8 +138,8 @@ class Client:
         """Build a job to enqueue. `timeout_ms`: the task's or handler's, for options without a timeout.
 
         `arguments` returns a payload's canonical bytes: the same however the call was written. Sends nothing.
-        Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`, and
-        what enqueue middleware raises.
+        Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge`, and what enqueue middleware
+        raises. The engine refuses what the protocol lacks.
         """
         job = self._built(queue, payload, options, task, timeout_ms, arguments)
         if len(payload) > self.settings.payload_limit:
@@ -148,8 +147,6 @@ class Client:
             self.require(Feature.HEADERS)
         if self._middleware:
             job = after_middleware(self._middleware, job)
-            if job.headers:
-                self.require(Feature.HEADERS)
         return job
 
     def builder(
@@ -206,18 +203,17 @@ class Client:
         timeout_ms: int | None,
         arguments: Callable[[bytes], bytes],
     ) -> NewJob:
-        has_task = task is not None
         checked = self._checked  # most jobs have the same options as the previous job
-        if checked is None or checked[0] is not options or checked[1] is not has_task:
-            checked = self._checked = options, has_task, self._check(options, has_task)
+        if checked is None or checked[0] is not options:
+            checked = self._checked = options, _is_plain(options.check())
         if options.timeout_ms is not None:
             timeout_ms = options.timeout_ms
         elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
             timeout_ms = None
         queue, shape, wait_ms = options.queue or queue, PLAIN, 0
-        if not checked[2] or self.queue_limits:
+        if not checked[1] or self.queue_limits:
             rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
-            shape = self._shape(options, rule, queue, lambda: decode_json(arguments(payload)) if has_task else {})
+            shape = self._shape(options, rule, queue, lambda: {} if task is None else decode_json(arguments(payload)))
             wait_ms = 0 if rule is None else rule.wait_ms
         return NewJob(
             queue,
@@ -231,16 +227,6 @@ class Client:
             retries=options.retries,
             shape=shape,
             headers=options.headers or None,
-        )
-
-    def _check(self, options: Options, has_task: bool) -> bool:
-        """Refuse options that contradict each other or that the protocol lacks. Return whether the shape is plain."""
-        options.check()
-        if has_task:
-            self.require(Feature.TASKS)
-        self._require_all(options)
-        return not (
-            options.unique or options.lane or options.priority or options.persistent or options.limits or options.share
         )
 
     def _shape(
@@ -267,31 +253,6 @@ class Client:
             share=filled(share, arguments, "share") if share else None,
         )
 
-    def _require_all(self, options: Options) -> None:
-        if options.delayed:
-            self.require(Feature.DELAY)
-        if options.id is not None:
-            self.require(Feature.OWN_ID)
-        if options.retries is not None:
-            self.require(Feature.RETRIES)
-        if options.timeout_ms is not None:
-            self.require(Feature.TIMEOUT)
-        if options.headers:
-            self.require(Feature.HEADERS)
-        if options.lane:
-            self.require(Feature.LANES)
-        if options.priority:
-            self.require(Feature.PRIORITIES)
-        if options.unique:
-            self.require(Feature.UNIQUE)
-            if not options.unique.is_plain:
-                self.require(Feature.UNIQUE_KEYS)
-            if options.unique.wait_ms:
-                self.require(Feature.DELAY)
-        if options.persistent:
-            self.require(Feature.PERSISTENT)
-        self.require_limits(options)
-
     def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:
         """Set the limits of all jobs that are enqueued to a queue."""
         if found:
@@ -306,6 +267,13 @@ class Client:
             self.require(Feature.LIMITS)
         if options.share:
             self.require(Feature.SHARES)
+
+
+def _is_plain(options: Options) -> bool:
+    """Whether jobs with these options have the shape `PLAIN`, if their queue has no limits."""
+    return not (
+        options.unique or options.lane or options.priority or options.persistent or options.limits or options.share
+    )
 
 
 def _added(engine: FullEngine, jobs: list[NewJob]) -> Steps[list[Enqueued] | list[None]]:

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from tenure.core.features import Feature
 from tenure.core.latency import Times
 from tenure.core.limits import SECOND
 from tenure.core.partitions import place_of
@@ -54,14 +55,15 @@ class JobSpec(Struct, frozen=True, gc=False, kw_only=True):
     """What is the same of a job before its enqueue, in Redis, and in the definition of a schedule.
 
     `task` None: a raw payload for the queue's handler. `timeout_ms` and `retries` None: the task's own, where the job
-    runs; `timeout_ms` 0: no limit. `headers` None: it has none.
+    runs; `timeout_ms` 0: no limit. `headers` None: it has none. A field with another value than its
+    default needs the feature in its annotation: see `core.unsupported`.
     """
 
-    task: str | None = None
-    timeout_ms: int | None = None
-    retries: int | None = None
+    task: Annotated[str | None, Feature.TASKS] = None
+    timeout_ms: Annotated[int | None, Feature.TIMEOUT] = None
+    retries: Annotated[int | None, Feature.RETRIES] = None
     shape: Shape = PLAIN
-    headers: Mapping[str, str] | None = None
+    headers: Annotated[Mapping[str, str] | None, Feature.HEADERS] = None
 
     def spec(self) -> dict[str, Any]:
         """Return these fields by name, for another job like this one."""
@@ -79,9 +81,9 @@ class NewJob(JobSpec, frozen=True, gc=False):
     queue: str
     id: str
     payload: bytes
-    delay_ms: int = 0
-    run_at_ms: int | None = None
-    own_id: bool = False
+    delay_ms: Annotated[int, Feature.DELAY] = 0
+    run_at_ms: Annotated[int | None, Feature.DELAY] = None
+    own_id: Annotated[bool, Feature.OWN_ID] = False
     scheduled_ms: int | None = None
 
 
