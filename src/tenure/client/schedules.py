@@ -19,9 +19,9 @@ from tenure.client.options import NONE_GIVEN, OF_USING, UsingOptions
 from tenure.client.schedule import (
     Policies,
     ScheduleOptions,
-    checked,
     checked_using,
     checked_when,
+    given_policies,
     policies_of,
     schedule_name,
     spec_of,
@@ -126,7 +126,7 @@ class Schedules:
         definition has it. Raises `ScheduleNotFound`, and `InvalidArgument`, also for a schedule in code.
         """
         self._client.require(Feature.SCHEDULES)
-        given = checked(options)
+        given = given_policies(options)
         if using is not None and job is None:
             raise InvalidArgument("using: give the job, too, whose options these are.")
         due = None if when is None else checked_when(when, "when")
