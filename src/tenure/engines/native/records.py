@@ -13,10 +13,13 @@ errors   of the failed attempts, the newest first, one a line; JSON: {"attempt",
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
+
+from msgspec.structs import replace
 
 from tenure.core import limits
 from tenure.core.job import ErrorInfo, JobRecord, JobView, NewJob, State
@@ -50,33 +53,28 @@ _HEADERS: Final = b" h="
 _SCHEDULED: Final = b" s="
 _EQUALS: Final = ord("=")
 _MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
-_SHAPE_WORDS: Final = frozenset("plnukmg")
 _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
 
 
 def _shape_words(shape: Shape) -> str:
-    words = ""
     if shape is PLAIN:  # most are
-        return words
-    if shape.priority:
-        words += f" p={shape.priority}"
-    if shape.lane is not None:
-        words += f" l={encoded(shape.lane)}"
-        if shape.lane_limit != 1:
-            words += f" n={shape.lane_limit}"
-    if shape.unique is not None:
-        words += f" u={_MODES[shape.unique.until]}:{encoded(shape.unique.key)}"
-    if shape.persistent:
-        words += " k=1"
-    if shape.limits:
-        words += f" m={limit_words(shape)}"
-    if shape.share is not None:
-        words += f" g={encoded(shape.share)}"
-    return words
+        return ""
+    found = ((word, getattr(shape, word.field)) for word in _SHAPE_WORDS)
+    return "".join([f" {word.letter}={word.write(value)}" for word, value in found if value != word.plain])
 
 
-def limit_words(shape: Shape) -> str:
-    return ",".join(map(_limit_word, shape.limits))
+def _unique_word(rule: UniqueRule) -> str:
+    return f"{_MODES[rule.until]}:{encoded(rule.key)}"
+
+
+def _read_unique(word: str) -> UniqueRule | None:
+    """The rule of a record. What an enqueue does on a conflict is not kept."""
+    mode, _, key = word.partition(":")
+    return UniqueRule(decoded(key), _UNTILS.get(mode, Until.ENDED)) if mode else None
+
+
+def limit_words(limits: Iterable[LimitRule]) -> str:
+    return ",".join(map(_limit_word, limits))
 
 
 def _limit_word(rule: LimitRule) -> str:
@@ -91,20 +89,29 @@ def _read_limit(word: str) -> LimitRule:
     return LimitRule(decoded(name), int(cost), most, int(interval) if interval else None, int(burst or 1))
 
 
-def _read_shape(values: dict[str, str]) -> Shape:
-    """The shape of a record. What an enqueue does on a conflict is not kept."""
-    if not values or not values.keys() & _SHAPE_WORDS:
-        return PLAIN
-    mode, _, key = values.get("u", "").partition(":")
-    return Shape(
-        lane=decoded(values["l"]) if "l" in values else None,
-        lane_limit=int(values.get("n", 1)),
-        priority=int(values.get("p", 0)),
-        unique=UniqueRule(decoded(key), _UNTILS.get(mode, Until.ENDED)) if mode else None,
-        persistent="k" in values,
-        limits=tuple(map(_read_limit, values["m"].split(","))) if "m" in values else (),
-        share=decoded(values["g"]) if "g" in values else None,
-    )
+def _read_limits(words: str) -> tuple[LimitRule, ...]:
+    return tuple(map(_read_limit, words.split(",")))
+
+
+class _Word(NamedTuple):
+    """How a field of a shape stands in a record: `letter`=text, if it has another value than `plain`."""
+
+    letter: str
+    field: str
+    write: Callable[[Any], str]
+    read: Callable[[str], Any]
+    plain: Any = None
+
+
+_SHAPE_WORDS: Final = (
+    _Word("p", "priority", str, int, 0),
+    _Word("l", "lane", encoded, decoded),
+    _Word("n", "lane_limit", str, int, 1),
+    _Word("u", "unique", _unique_word, _read_unique),
+    _Word("k", "persistent", lambda _: "1", lambda _: True, False),
+    _Word("m", "limits", limit_words, _read_limits, ()),
+    _Word("g", "share", encoded, decoded),
+)
 
 
 def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
@@ -121,24 +128,12 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     try:
         if not newline or not words:
             raise ValueError
-        task, timeout_ms, retries, shape, delayed = _read_words(words)
-        enqueued_ms = int(enqueued) // 1_000_000
-        return JobRecord(
-            name,
-            queue,
-            payload,
-            enqueued_ms,
-            "",
-            delayed,
-            scheduled_ms,
-            task=task,
-            timeout_ms=timeout_ms,
-            retries=retries,
-            shape=shape,
-            headers=headers,
-        )
+        common, enqueued_ms = _read_words(words), int(enqueued) // 1_000_000
     except ValueError:
         return JobRecord(name, queue, raw, 0, malformed="the job's record does not begin as a record does")
+    if headers is not None or scheduled_ms is not None:
+        common = replace(common, headers=headers, scheduled_ms=scheduled_ms)
+    return replace(common, id=name, queue=queue, payload=payload, enqueued_ms=enqueued_ms)
 
 
 def _read_headers(words: bytes) -> tuple[bytes, dict[str, str]]:
@@ -156,16 +151,21 @@ def _read_scheduled(words: bytes) -> tuple[bytes, int | None]:
 
 
 @lru_cache(maxsize=HEADS_KEPT)
-def _read_words(words: bytes) -> tuple[str | None, int | None, int | None, Shape, bool]:
-    """Task, timeout, retries, shape and whether it was delayed: what the first lines of most jobs have in common."""
+def _read_words(words: bytes) -> JobRecord:
+    """A record with what the first lines of most jobs have in common."""
     task, *options = words.decode().split(" ")
     values = dict(option.split("=", 1) for option in options)
-    return (
-        None if task == RAW else task,
-        _timeout(values["t"]) if "t" in values else None,
-        int(values["r"]) if "r" in values else None,
-        _read_shape(values),
-        "d" in values,
+    shape = {word.field: word.read(values[word.letter]) for word in _SHAPE_WORDS if word.letter in values}
+    return JobRecord(
+        "",
+        "",
+        b"",
+        0,
+        delayed="d" in values,
+        task=None if task == RAW else task,
+        timeout_ms=_timeout(values["t"]) if "t" in values else None,
+        retries=int(values["r"]) if "r" in values else None,
+        shape=Shape(**shape) if shape else PLAIN,
     )
 
 
