@@ -118,36 +118,31 @@ def read_record(queue: str, id: bytes, raw: bytes) -> JobRecord:
     """The record of a job. A malformed one is all payload, with the reason in `malformed`."""
     head, newline, payload = raw.partition(b"\n")
     enqueued, _, words = head.partition(b" ")
-    name = as_text(id)
-    headers = scheduled_ms = None
+    name = id.decode("utf-8", "surrogateescape")  # `as_text`, without a call for each job
+    own: dict[str, Any] | None = None
     if _EQUALS in words:  # most have no such word; looking for a byte costs little
         if words.find(_HEADERS) >= 0:
-            words, headers = _read_headers(words)
+            words, text = _cut(words, _HEADERS)
+            own = {"headers": dict(parse_qsl(as_text(text), keep_blank_values=True))}
         if words.find(_SCHEDULED) >= 0:
-            words, scheduled_ms = _read_scheduled(words)
+            words, text = _cut(words, _SCHEDULED)
+            own = {**(own or {}), "scheduled_ms": number_of(text)}
     try:
         if not newline or not words:
             raise ValueError
-        common, enqueued_ms = _read_words(words), int(enqueued) // 1_000_000
+        record = _read_words(words)
+        if own:
+            record = replace(record, **own)
+        return replace(record, id=name, queue=queue, payload=payload, enqueued_ms=int(enqueued) // 1_000_000)
     except ValueError:
         return JobRecord(name, queue, raw, 0, malformed="the job's record does not begin as a record does")
-    if headers is not None or scheduled_ms is not None:
-        common = replace(common, headers=headers, scheduled_ms=scheduled_ms)
-    return replace(common, id=name, queue=queue, payload=payload, enqueued_ms=enqueued_ms)
 
 
-def _read_headers(words: bytes) -> tuple[bytes, dict[str, str]]:
-    """Split the headers off: they differ from job to job, so that `_read_words` would keep each line for nothing."""
-    before, _, rest = words.partition(_HEADERS)
+def _cut(words: bytes, word: bytes) -> tuple[bytes, bytes]:
+    """Take out a word that differs from job to job: `_read_words` would keep each line for nothing."""
+    before, _, rest = words.partition(word)
     text, space, after = rest.partition(b" ")
-    return before + space + after, dict(parse_qsl(as_text(text), keep_blank_values=True))
-
-
-def _read_scheduled(words: bytes) -> tuple[bytes, int | None]:
-    """Split the planned time of a schedule's tick off, which differs from tick to tick."""
-    before, _, rest = words.partition(_SCHEDULED)
-    text, space, after = rest.partition(b" ")
-    return before + space + after, number_of(text)
+    return before + space + after, text
 
 
 @lru_cache(maxsize=HEADS_KEPT)
