@@ -214,6 +214,10 @@ class Options(Struct, frozen=True, gc=False):
                     "if the task has it."
                 )
 
+    def shape(self) -> dict[str, Any]:
+        """Return the options that a job's shape has, without those for none; empty: the shape is plain."""
+        return {name: value for name in OF_SHAPE if (value := getattr(self, name))}
+
     @property
     def delayed(self) -> bool:
         return bool(self.delay_ms) or self.run_at_ms is not None
