@@ -109,7 +109,7 @@ def test_they_are_promoted_a_few_a_call_in_their_order(world: World, shape: Shap
 def test_parked_ones_come_back_a_few_a_call_in_their_order(world: World) -> None:
     tasks = [f"t{n}" for n in range(5)]
     for task in tasks:
-        world.enqueue([NewJob("q", id, LARGE if n == 0 else b"p", task) for n, id in enumerate(names(task, 60))])
+        world.enqueue([NewJob("q", id, LARGE if n == 0 else b"p", task=task) for n, id in enumerate(names(task, 60))])
     while leases := world.take(100):
         world.settle_each(leases, *[Unroutable()] * len(leases))
     first = world.maintain(tasks)

@@ -37,7 +37,7 @@ def limit_scene(world: World) -> Scene:
     held: dict[str, Lease] = {}
 
     def put(shape: Shape, *ids: str, queue: str = "q", **options: Any) -> None:
-        jobs = [NewJob(queue, id, b"p", "t", own_id=True, shape=shape, **options) for id in ids]
+        jobs = [NewJob(queue, id, b"p", task="t", own_id=True, shape=shape, **options) for id in ids]
         assert all(answer.created for answer in world.enqueue(jobs))
 
     put(limited(GPU), "t1")

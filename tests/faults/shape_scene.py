@@ -36,7 +36,7 @@ def shape_scene(world: World) -> Scene:
     held: dict[str, Lease] = {}
 
     def job(id: str, shape: Shape, delay_ms: int = 0, queue: str = "q") -> NewJob:
-        return NewJob(queue, id, b"p", "t", delay_ms, own_id=True, shape=shape)
+        return NewJob(queue, id, b"p", task="t", delay_ms=delay_ms, own_id=True, shape=shape)
 
     def put(*jobs: NewJob) -> None:
         assert all(answer.created for answer in world.enqueue(jobs))

@@ -116,7 +116,9 @@ class Machine(RuleBasedStateMachine):
             self.made += 1
             id = name or f"n{self.made}"
             payload = b"%d" % self.made
-            jobs.append(NewJob(queue, id, payload, task, delay, timeout_ms=timeout, own_id=True, shape=shape))
+            jobs.append(
+                NewJob(queue, id, payload, task=task, delay_ms=delay, timeout_ms=timeout, own_id=True, shape=shape)
+            )
         now, model = self.now, self.models[queue]
         new = [(Job(job.id, job.payload, task, timeout, job.shape), delay) for job in jobs]
         if model.is_full(now, new):

@@ -198,7 +198,7 @@ def test_a_record_that_names_the_payload_of_another_job_neither_reads_nor_delete
         task, raw = app.task(name="task")(lambda text: got.append(text)), app.queue("raw")
         task.using(id="owner", delay=60).enqueue(LARGE)
         headers = {"tenure-payload": keys(store)[0]}
-        thief = NewJob("default", "thief", b"[[],{}]", "task", headers=headers)
+        thief = NewJob("default", "thief", b"[[],{}]", task="task", headers=headers)
         app._client.run(app.engine.enqueue([thief, NewJob("raw", "thief", b"", headers=headers)]))
         assert app.testing().drain(raises=False) == Drained(broken=1, unroutable=1)
         broken = app.inspect.job("default", "thief")

@@ -127,7 +127,7 @@ async def test_a_worker_waits_and_claims_in_one_write(redis_url: str) -> None:
         for number, queue in enumerate(["q", "r", "q"]):
             while Leading.led <= number:  # noqa: ASYNC110 - the engine has no event for it
                 await asyncio.sleep(0.01)
-            await client.run(engine.enqueue([NewJob(queue, str(number), b"", "t")]))
+            await client.run(engine.enqueue([NewJob(queue, str(number), b"", task="t")]))
             async with asyncio.timeout(10):
                 await done.get()
     finally:

@@ -72,12 +72,14 @@ async def test_no_job_of_a_living_worker_runs_twice(
         worker = Worker(engine, driver, UserCode([gated(gate)]), settings, keeper=keeper)
         running = asyncio.create_task(worker.run())
         shape = Shape(lane="L") if lanes else PLAIN
-        await client.run(engine.enqueue([NewJob("q", id, b"", "t", timeout_ms=60_000, shape=shape) for id in "ab"]))
+        await client.run(
+            engine.enqueue([NewJob("q", id, b"", task="t", timeout_ms=60_000, shape=shape) for id in "ab"])
+        )
         begun = [await gate.begun.get() for _ in range(1 if lanes else 2)]
         await keeper.beats(BEATS)
         clock.set(seconds)
         await keeper.beats(BEATS)
-        await client.run(engine.enqueue([NewJob("q", "later", b"", "t")]))
+        await client.run(engine.enqueue([NewJob("q", "later", b"", task="t")]))
         begun.append(await gate.begun.get())
         assert begun[-1] == "later"
         gate.open.set()

@@ -78,14 +78,14 @@ async def test_the_other_goes_on_as_ever_and_all_is_told_once(
     specs: list[Any] = [gated(gate, queue="a", name="slow"), task(lambda: None, queue="b")]
     with caplog.at_level(logging.INFO, "tenure.worker"):
         async with place(url, *specs, queues=["a", "b"]) as here:
-            await seen.run(here.engine.enqueue([NewJob("a", "a", b"", "slow")]))
+            await seen.run(here.engine.enqueue([NewJob("a", "a", b"", task="slow")]))
             await gate.begun.get()
             private_server.command("ACL", "SETUSER", "w", "resetkeys", "~{tenure:b}*", "~{tenure}*")
             await until_told("redis_refused what=claim")
             gate.open.set()
             await until_told("redis_refused what=settle")
             for id in OTHERS:
-                await seen.run(here.engine.enqueue([NewJob("b", id, b"", "t")]))
+                await seen.run(here.engine.enqueue([NewJob("b", id, b"", task="t")]))
                 await until_done("b", id)
             private_server.command("ACL", "SETUSER", "w", "allkeys")
             await until_done("a", "a")

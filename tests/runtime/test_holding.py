@@ -82,7 +82,7 @@ ALONE = {
 
 def enqueue(url: str, shape: Shape = ALONE["persistent"]) -> None:
     driver = SyncDriver(url)
-    job = NewJob("q", "p", b"", "hold", timeout_ms=0, shape=shape)
+    job = NewJob("q", "p", b"", task="hold", timeout_ms=0, shape=shape)
     driver.run(NativeEngine("tenure").enqueue([job]))
     driver.close()
 

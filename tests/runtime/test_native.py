@@ -42,7 +42,7 @@ class Place:
         self.worker = Worker(self.engine, self.driver, code, settings, keeper=keeper)
 
     async def add(self, *ids: str, task: str | None = "t", **shape: Any) -> None:
-        jobs = [NewJob("q", id, b"", task, shape=Shape(**shape)) for id in ids]
+        jobs = [NewJob("q", id, b"", task=task, shape=Shape(**shape)) for id in ids]
         await self.client.run(self.engine.enqueue(jobs))
 
     async def job(self, id: str) -> JobView:

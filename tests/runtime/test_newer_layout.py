@@ -26,7 +26,7 @@ async def test_it_waits_says_so_and_goes_on(private_server: RedisServer, caplog:
     with caplog.at_level(logging.INFO, "tenure.worker"):
         private_server.command("HSET", meta, "layout", 99)
         async with place(private_server.url, *specs, queues=["q"]) as here:
-            await seen.run(here.engine.enqueue([NewJob("q", "a", b"", "t")]))
+            await seen.run(here.engine.enqueue([NewJob("q", "a", b"", task="t")]))
             while "redis_refused what=claim" not in caplog.text:
                 assert await state_of("a") is State.READY
             assert "layout version 99" in caplog.text
@@ -46,7 +46,7 @@ async def test_it_is_not_said_to_be_back_by_claims_that_other_queues_filled(
     with caplog.at_level(logging.INFO, "tenure.worker"):
         private_server.command("HSET", "{tenure:q}:meta", "layout", 99)
         async with place(private_server.url, *specs, queues=["p", "q"], concurrency=1) as here:
-            await seen.run(here.engine.enqueue([NewJob("p", f"n{n}", b"", "other") for n in range(300)]))
+            await seen.run(here.engine.enqueue([NewJob("p", f"n{n}", b"", task="other") for n in range(300)]))
             while (await seen.run(here.engine.queue("p"))).counts[State.COMPLETED] < 300:
                 pass
     assert caplog.text.count("redis_refused what=claim") == 1

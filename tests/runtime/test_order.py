@@ -64,6 +64,6 @@ async def test_jobs_that_are_released_during_a_claim_stay_before_those_that_it_b
 def test_a_stuck_job_leaves_no_later_one_of_its_queue_behind():
     table, spec = Inflight(1, stuck_ms=25), task(lambda: None)
     for at, queue, id in ((0.0, "p", "a"), (0.02, "p", "b"), (0.02, "q", "c")):
-        table.add(Lease("w", 1, JobRecord(id, queue, "t", b"", 0), 0, 0), spec, at)
+        table.add(Lease("w", 1, JobRecord(id, queue, b"", 0, task="t"), 0, 0), spec, at)
     assert [held.ref.id for held in table.take_stuck(0.03)] == ["a", "b"]
     assert [held.ref.id for held in table.pending] == ["c"]

@@ -26,7 +26,7 @@ def listeners() -> Steps[Any]:
 
 
 async def put(driver: AsyncDriver, *ids: str, task: str | None = "t") -> None:
-    await driver.run(ENGINE.enqueue([NewJob("q", id, b"", task) for id in ids]))
+    await driver.run(ENGINE.enqueue([NewJob("q", id, b"", task=task) for id in ids]))
 
 
 @contextlib.asynccontextmanager

@@ -70,7 +70,9 @@ class TestKept:
         return Kept(LEASE_S, lambda: now[0])
 
     def held(self, asked_at: float, queue: str = "q") -> Held:
-        held = Inflight(1).add(Lease("w", 1, JobRecord("a", queue, "t", b"", 0), 0, 0), SPEC, 0.0, asked_at=asked_at)
+        held = Inflight(1).add(
+            Lease("w", 1, JobRecord("a", queue, b"", 0, task="t"), 0, 0), SPEC, 0.0, asked_at=asked_at
+        )
         assert held is not None
         return held
 
@@ -199,7 +201,7 @@ async def test_a_loop_that_was_held_up_releases_nothing(caplog):
 
 async def test_a_thread_looks_as_well():
     table, ran = Inflight(1), []
-    held = table.add(Lease("w", 1, JobRecord("a", "q", "t", b"", 0), 0, 0), task(lambda: ran.append(1)), 0.0)
+    held = table.add(Lease("w", 1, JobRecord("a", "q", b"", 0, task="t"), 0, 0), task(lambda: ran.append(1)), 0.0)
     assert held is not None
     caller = Caller(lambda: 0.5, time.monotonic, Kept(1.0, time.monotonic))
     assert caller.in_thread(held) == [(held, Released())]

@@ -511,7 +511,7 @@ async def test_extend_of_a_lost_lease_answers_false_and_ends_the_attempt():
 async def test_an_orphaned_lease_seen_twice_is_handed_back():
     async with Rig(lambda: None) as rig:
         await rig.engine.until(lambda: "wait" in rig.engine.calls)
-        orphan = Lease(rig.worker.id, 99, JobRecord("s", "q", None, b"", 0), 0, 0)
+        orphan = Lease(rig.worker.id, 99, JobRecord("s", "q", b"", 0), 0, 0)
         rig.engine.held[orphan.ref] = orphan
         rig.keeper.beat(orphaned=[orphan])
         rig.keeper.beat(orphaned=[])

@@ -30,8 +30,9 @@ from tenure.core.job import (
 )
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome, Released, Retried, Unroutable
-from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
+from tenure.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, Progress, QueueSettings, Shape
 from tenure.core.steps import Steps
+from tenure.core.unsupported import check_job
 from tenure.core.waiting import Wait, Wake
 
 
@@ -125,10 +126,9 @@ class FakeEngine:
 
     def add(self, *ids: str, queue: str = "q", task: str | None = "t", **more: Any) -> None:
         counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}
+        payload = more.pop("payload", b"")
         for id in ids:
-            limits = (more.get("timeout_ms"), more.get("retries"))
-            shape: Shape = more.get("shape", PLAIN)
-            record = JobRecord(id, queue, task, more.get("payload", b""), 0, *limits, more.get("malformed", ""), shape)
+            record = JobRecord(id, queue, payload, 0, task=task, **more)
             self.ready[queue].append(Lease("", 0, record, **counts))
         self._woken.set()
 
@@ -349,6 +349,8 @@ class FakeEngine:
 
     def enqueue(self, jobs: Any) -> Steps[list[Enqueued]]:
         def enqueue() -> list[Enqueued]:
+            for job in jobs:
+                check_job(self.name, frozenset(Feature) - self.features, job)
             known = {job.id for job in self.enqueued}
             self.enqueued += jobs
             return [self.others.get(job.id) or Enqueued(job.id, job.id not in known) for job in jobs]
@@ -484,7 +486,7 @@ class AsyncMessages:
 
 
 def held(id: str, payload: bytes = b"x") -> Lease:
-    return Lease("hand", 7, JobRecord(id, "q", None, payload, 0), failures=1, crashes=1)
+    return Lease("hand", 7, JobRecord(id, "q", payload, 0), failures=1, crashes=1)
 
 
 def view(state: State, result: bytes | None = None, error: ErrorInfo | None = None) -> JobView:

@@ -15,7 +15,7 @@ CLAIM, LAST_LOOK, WAIT, END = Following.CLAIM, Following.LAST_LOOK, Following.WA
 
 
 def leased(shape: Shape) -> tuple[Lease, ...]:
-    return (Lease("w", 1, JobRecord("1", "q", None, b"", 0, shape=shape), 0, 0),)
+    return (Lease("w", 1, JobRecord("1", "q", b"", 0, shape=shape), 0, 0),)
 
 
 NONE: Final = Claimed(Leased(next_ms=900), 4)

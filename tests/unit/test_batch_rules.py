@@ -21,7 +21,7 @@ class Table(Inflight):
     """With short names for what the tests do."""
 
     def take_in(self, id: str, now: float, *, queue: str = "q", **shape: Any) -> Held:
-        record = JobRecord(id, queue, None, b"", 0, shape=Shape(**shape))
+        record = JobRecord(id, queue, b"", 0, shape=Shape(**shape))
         held = self.add(Lease("w", self._added + 1, record, 0, 0), self.spec, now)
         assert held is not None
         return held
@@ -93,7 +93,7 @@ class TestGathering:
 
     def test_what_was_claimed_first_starts_first_among_batches_and_others(self):
         table = Table(9, size=2)
-        single = table.add(Lease("w", 99, JobRecord("s", "q", "t", b"", 0), 0, 0), task(lambda: None), 0.0)
+        single = table.add(Lease("w", 99, JobRecord("s", "q", b"", 0, task="t"), 0, 0), task(lambda: None), 0.0)
         table.take_in("b", 0.0)
         assert next(table.starting(0.0), None) is single
         assert table.next_batch(0.0) == ["b"]
@@ -113,7 +113,7 @@ class TestGathering:
     def test_all_that_is_pending_is_taken_back_in_the_order_of_the_claims(self):
         table = Table(9, size=2, linger_ms=1_000)
         table.take_in("1", 0.0)
-        table.add(Lease("w", 99, JobRecord("2", "q", "t", b"", 0), 0, 0), task(lambda: None), 0.0)
+        table.add(Lease("w", 99, JobRecord("2", "q", b"", 0, task="t"), 0, 0), task(lambda: None), 0.0)
         table.take_in("3", 0.0)
         table.take_in("4", 0.0)
         assert [held.ref.id for held in table.take_pending(lambda _: True)] == ["1", "2", "3", "4"]
@@ -126,7 +126,7 @@ def batch_of(*ids: str, **options: Any) -> Batch:
     spec = task(lambda jobs: None, name=None, decode=None, batch=BatchRule(9), **options)
     batch = Batch(spec, [])
     for token, id in enumerate(ids):
-        lease = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
+        lease = Lease("w", token, JobRecord(id, "q", b"", 0), 0, 0)
         held = Held(lease, ("q", id, token), spec, 0.0)
         held.phase, held.batch = Phase.RUNNING, batch
         batch.members.append(held)

@@ -224,7 +224,7 @@ def test_an_engine_gives_its_own_keys_to_every_call_about_a_queue() -> None:
 
     engine = Odd()
     job = NewJob("q", "a", b"")
-    lease = Lease("w", 1, JobRecord("a", "q", None, b"", 0), 0, 0)
+    lease = Lease("w", 1, JobRecord("a", "q", b"", 0), 0, 0)
     for steps in (
         engine.enqueue([job]),
         engine.lease("w", ["q"], 1),

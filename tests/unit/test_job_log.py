@@ -36,7 +36,7 @@ class Scene:
     async def _run(self, jobs: int, failures: int, took: float) -> None:
         for _ in range(jobs):
             self.jobs += 1
-            record = JobRecord("id", "q", "t", b"", round((SINCE_1970_S + self.now - 2) * 1_000))
+            record = JobRecord("id", "q", b"", round((SINCE_1970_S + self.now - 2) * 1_000), task="t")
             held = Held(Lease("w", 1, record, failures, 0), ("q", "id", 1), SPEC, self.now)
             held.begin_in_process(self.now)
             self.log.started(held)

@@ -53,7 +53,7 @@ def test_a_message(message):
 @pytest.mark.parametrize("id", ["plain", "a\nb", "\udc80", "\u2028"])
 @pytest.mark.parametrize("token", [5, "five"])
 def test_leases_with_any_id_and_token(id, token):
-    orphan = Lease("w", token, JobRecord(id, "q", None, b"", 0), 0, 0)
+    orphan = Lease("w", token, JobRecord(id, "q", b"", 0), 0, 0)
     asked = (CancelAsked(orphan.ref, "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
     for message in (
         Report(HeartbeatReply(frozenset({orphan.ref}), (orphan,), cancelled=asked), "", {"q": 12.5}),

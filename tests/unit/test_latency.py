@@ -37,7 +37,7 @@ def run(
     latencies: Latencies, clock: Clock, waited: float, took: float, *, failures: int = 0, delayed: bool = False
 ) -> Held:
     enqueued_ms = round((SINCE_1970_S + clock.now - waited) * 1000)
-    record = JobRecord("a", "q", "t", b"", enqueued_ms, delayed=delayed)
+    record = JobRecord("a", "q", b"", enqueued_ms, task="t", delayed=delayed)
     held = Held(Lease("w", 1, record, failures, 0), ("q", "a", 1), task(lambda: None), clock.now)
     held.begin_in_process(clock.now)
     latencies.finished([(held, [], clock.now + took)])

@@ -310,4 +310,4 @@ def test_which_names_come_from_a_template(template: str, name: str, fits: bool):
 
 def held(failures: int = 0, limits: tuple[LimitRule, ...] = ()) -> Held:
     spec = task(lambda: None, retries=2, limits=limits)
-    return Held(Lease("w", 1, JobRecord("id", "q", "t", b"", 0), failures, 0), ("q", "id", 1), spec, 0.0)
+    return Held(Lease("w", 1, JobRecord("id", "q", b"", 0, task="t"), failures, 0), ("q", "id", 1), spec, 0.0)

@@ -22,7 +22,7 @@ from tenure.runtime.observe.format import formatter
 from tenure.settings import Settings
 
 RESULT = "s3cret result"
-LEASE = Lease("w", 1, JobRecord("a\nb", "emails", "send", b"card 4242", 0), 2, 0)
+LEASE = Lease("w", 1, JobRecord("a\nb", "emails", b"card 4242", 0, task="send"), 2, 0)
 
 
 class Written:

@@ -11,7 +11,7 @@ import pytest
 from tenure.core.job import JobRecord, Lease
 from tenure.runtime.handlers.blocked import LoopWatch
 
-LEASE = Lease("w", 1, JobRecord("a", "q", "shop.send", b"", 0), 0, 0)
+LEASE = Lease("w", 1, JobRecord("a", "q", b"", 0, task="shop.send"), 0, 0)
 
 
 class Bench:

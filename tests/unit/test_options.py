@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tenure import Debounce, NotUnique, Tenure, Throttle, Unique
+from tenure import Debounce, Limit, NotUnique, Tenure, Throttle, Unique
 from tenure.app.handlers import MAX_BATCH_SIZE
+from tenure.client.options import ShapeOptions, UsingOptions
 from tenure.client.unique import MAX_WINDOW_MS
 from tenure.core import limits
 from tenure.core.engine import Feature
@@ -17,6 +20,7 @@ from tenure.core.job import Enqueued
 from tenure.core.names import MAX_UNIQUE_KEY
 from tenure.core.shape import PLAIN, Conflict, Shape, UniqueRule, Until
 from tenure.core.task import BatchRule
+from tenure.engines.native.records import read_record, write_record
 from tests.support.fakes import FakeEngine, FakeRunner, double, recorder
 
 YEARS = datetime(2030, 1, 1, tzinfo=UTC)
@@ -208,6 +212,50 @@ class TestRefused:
         assert engine.enqueued == []
         task.using(lane=None, priority=0, unique=None, persistent=False).enqueue(1)
         assert engine.enqueued[0].shape == PLAIN
+
+
+OPTIONS: dict[str, Any] = {
+    "id": "mine",
+    "queue": "other",
+    "delay": 5,
+    "run_after": YEARS,
+    "timeout": 5,
+    "retries": 1,
+    "headers": {"tenant": "é 7"},
+    "lane": "user 42",
+    "lane_limit": 2,
+    "priority": -5,
+    "unique": "the key",
+    "persistent": True,
+    "limits": [Limit("mail", per_second=2, per_day=50), Limit("gpu", concurrency=4, cost=2)],
+    "share": "tenant 7",
+}
+"""A value of each option that a job has."""
+
+
+class TestEveryOption:
+    def test_each_is_here(self):
+        assert OPTIONS.keys() == UsingOptions.__annotations__.keys() - {"durable"}
+        assert {one.name for one in fields(Shape)} == ShapeOptions.__annotations__.keys()
+
+    @pytest.mark.parametrize("name", OPTIONS)
+    def test_reaches_the_job_and_its_record(self, app, engine, name):
+        task = app.task(double)
+        plain = {"lane": "a"} if name == "lane_limit" else {}
+        task.using(**plain).enqueue(1)
+        task.using(**plain, **{name: OPTIONS[name]}).enqueue(1)
+        before, job = engine.enqueued
+        assert replace(job, id=before.id) != before
+        record = read_record(job.queue, b"a", b"1760000000000000000 " + write_record(job))
+        assert (record.spec(), record.payload, record.malformed) == (job.spec(), job.payload, "")
+
+    def test_the_wire_format_names_the_feature_of_each(self, app, engine):
+        task = app.task(double)
+        engine.features -= frozenset(Feature) - {Feature.TASKS}
+        task.enqueue(1)
+        for name in OPTIONS.keys() - {"queue", "lane_limit"}:
+            with pytest.raises(UnsupportedFeature):
+                task.using(**{name: OPTIONS[name]}).enqueue(1)
 
 
 class TestUnique:

@@ -34,7 +34,7 @@ def held(
     persistent: bool = False,
     asked: str | None = None,
 ) -> Held:
-    record = JobRecord("id", "q", "t", b"", 0, retries=retries, shape=Shape(persistent=persistent))
+    record = JobRecord("id", "q", b"", 0, task="t", retries=retries, shape=Shape(persistent=persistent))
     entry = Held(Lease("w", 1, record, failures, 0), ("q", "id", 1), spec, 0.0, persistent=persistent)
     entry.cancelled = asked
     return entry

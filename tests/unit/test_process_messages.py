@@ -29,8 +29,25 @@ from tenure.runtime.isolation.messages import (
 
 ERROR = ErrorInfo("ValueError", "no such thing é", "traceback")
 SHAPE = Shape(lane="user:1", lane_limit=3, unique=UniqueRule("key"), persistent=True)
-LEASE = Lease("w", 7, JobRecord("id", "q", "t", b"\x00\xff", 12, 5_000, 3, "", SHAPE, headers={"tenant": "é"}), 1, 2)
-ODD = Lease("w", "token", JobRecord("\udc80", "q\udcff", None, b"\x00\xff", 12, shape=Shape(lane="\udc80")), 0, 0)
+LEASE = Lease(
+    "w",
+    7,
+    JobRecord(
+        "id",
+        "q",
+        b"\x00\xff",
+        12,
+        task="t",
+        timeout_ms=5_000,
+        retries=3,
+        malformed="",
+        shape=SHAPE,
+        headers={"tenant": "é"},
+    ),
+    1,
+    2,
+)
+ODD = Lease("w", "token", JobRecord("\udc80", "q\udcff", b"\x00\xff", 12, shape=Shape(lane="\udc80")), 0, 0)
 
 ORDERED = [
     Setup((b"", b"/usr/lib\xff"), 17),

@@ -28,7 +28,7 @@ def spec(**options: Any) -> TaskSpec:
 
 
 def held(task: TaskSpec, failures: int = 0, shape: Shape = PLAIN) -> Held:
-    record = JobRecord("a", "q", "t", b"", 0, shape=shape)
+    record = JobRecord("a", "q", b"", 0, task="t", shape=shape)
     return Held(Lease("w", 1, record, failures, 0), ("q", "a", 1), task, 0.0, persistent=shape.persistent)
 
 

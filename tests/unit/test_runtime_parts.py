@@ -40,7 +40,7 @@ SPEC = task(lambda: None)
 
 
 def lease(id: str, token: int = 1) -> Lease:
-    return Lease("w", token, JobRecord(id, "q", "t", b"", 0), 0, 0)
+    return Lease("w", token, JobRecord(id, "q", b"", 0, task="t"), 0, 0)
 
 
 class TestPace:
@@ -127,7 +127,7 @@ class TestOverdue:
     GRACE_S = limits.OVERDUE_GRACE_MS / limits.SECOND
 
     def held(self, spec_ms: int | None, own_ms: int | None = None) -> tuple[Inflight, Held]:
-        record = JobRecord("1", "q", "t", b"", 0, timeout_ms=own_ms)
+        record = JobRecord("1", "q", b"", 0, task="t", timeout_ms=own_ms)
         table = Inflight(1)
         held = table.add(Lease("w", 1, record, 0, 0), replace(SPEC, timeout_ms=spec_ms), 100.0)
         assert held is not None
@@ -186,7 +186,7 @@ def fails(number: int) -> None:
 
 
 class TestHowAnAttemptEnded:
-    LEASE = Lease("w", 1, JobRecord("id", "q", "shop.order", b"s3cret", 0), failures=1, crashes=0)
+    LEASE = Lease("w", 1, JobRecord("id", "q", b"s3cret", 0, task="shop.order"), failures=1, crashes=0)
 
     @pytest.fixture
     def error(self):

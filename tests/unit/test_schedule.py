@@ -142,6 +142,14 @@ def test_definitions_are_read_back() -> None:
     assert decode_spec(b'{"name":"s","queue":"q","overlap":"new"}') is None
 
 
+def test_the_json_of_a_definition_has_its_fields_in_the_order_that_older_releases_digest() -> None:
+    one = spec(source="shop:app", payload=b"[[],{}]", task="t", timeout_ms=5, retries=2, headers={"a": "b"})
+    assert encode_spec(one) == (
+        b'{"name":"s","queue":"q","every_ms":60000,"window_ms":3600000,"source":"shop:app","payload":"W1tdLHt9XQ==",'
+        b'"task":"t","timeout_ms":5,"retries":2,"headers":{"a":"b"}}'
+    )
+
+
 # Where a schedule is written.
 
 JOB = NewJob("q", "i", b"p")

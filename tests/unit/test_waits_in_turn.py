@@ -13,7 +13,7 @@ from tenure.runtime.ports import Env
 from tenure.runtime.waiting import STAY_S, WorkWaiter
 
 QUEUES = ("b", "c", "a")
-JOB = Leased((Lease("w", 1, JobRecord("1", "b", None, b"", 0), 0, 0),))
+JOB = Leased((Lease("w", 1, JobRecord("1", "b", b"", 0), 0, 0),))
 
 
 class OneQueue:

@@ -98,9 +98,9 @@ class Drain:
         record = JobRecord(
             IMMEDIATE,
             task.queue,
-            task.name,
             call.payload,
             now_ms,
+            task=task.name,
             timeout_ms=options.timeout_ms,
             retries=options.retries,
             headers=options.headers or None,

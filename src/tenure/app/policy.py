@@ -5,10 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from tenure.app.earlier import Upgrade
-from tenure.client.options import NO_TIMEOUT_MS, Options, ShapeOptions, check_names, timeout_on_wire
+from tenure.client.options import (
+    NO_TIMEOUT_MS,
+    OF_ATTEMPT,
+    AttemptOptions,
+    Option,
+    Options,
+    ShapeOptions,
+    check_names,
+    checked,
+)
 from tenure.client.schedule import Schedule, ScheduleOption
 from tenure.core import limits, names
 from tenure.core.backoff import Backoff, BackoffFunction, OwnBackoff
@@ -36,11 +46,9 @@ SuccessHook: TypeAlias = "Callable[[Job, Any], object]"
 """Called with a job that ended in `completed`, and its result. It may be an async function."""
 
 
-class RunOptions(TypedDict, total=False):
+class RunOptions(AttemptOptions, total=False):
     """How jobs are run; `Tenure.task` describes them. None, except for the timeout, means: not given."""
 
-    timeout: float | timedelta | None
-    retries: int | None
     backoff: Backoff | BackoffFunction | None
     result_ttl: float | timedelta | None
     retry_on: Errors | None
@@ -73,35 +81,18 @@ class Rules(TypedDict, total=False):
     on_success: SuccessHook
 
 
-def rules_of(options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
-    """Check the options. `known`: the names that are allowed here. Raises `InvalidArgument`, which names the option."""
-    check_names(options, known)
-    rules: Rules = {}
-    if "timeout" in options:
-        rules["timeout_ms"] = timeout_on_wire(options["timeout"])
-    if (retries := options.get("retries")) is not None:
-        rules["retries"] = names.count(retries, "retries")
-    if (backoff := options.get("backoff")) is not None:
-        rules["backoff"] = _backoff(backoff)
-    if (ttl := options.get("result_ttl")) is not None:
-        rules["result_ttl_ms"] = names.duration_ms(ttl, "result_ttl", least_ms=0, most_ms=MAX_RESULT_TTL_MS)
-    if (retry_on := options.get("retry_on")) is not None:
-        rules["retry_on"] = _errors(retry_on, "retry_on")
-    if (fail_on := options.get("fail_on")) is not None:
-        rules["fail_on"] = _errors(fail_on, "fail_on")
-    if (hook := options.get("on_failure")) is not None:
-        rules["on_failure"] = takes(hook, "on_failure", "the job", "the error")
-    if (hook := options.get("on_success")) is not None:
-        rules["on_success"] = takes(hook, "on_success", "the job", "the result")
-    return rules
-
-
 BUILT_IN: Final[Rules] = {
     "timeout_ms": limits.DEFAULT_TIMEOUT_MS,
     "retries": limits.DEFAULT_RETRIES,
     "backoff": Backoff(),
     "result_ttl_ms": limits.COMPLETED_TTL_MS,
 }
+
+
+def rules_of(options: RunOptions, known: frozenset[str] = OF_RUN) -> Rules:
+    """Check the options. `known`: the names that are allowed here. Raises `InvalidArgument`, which names the option."""
+    check_names(options, known)
+    return cast("Rules", checked(options, _OPTIONS))
 
 
 class TaskDefaults:
@@ -231,16 +222,28 @@ def checked_kinds(kinds: tuple[object, ...]) -> None:
             raise invalid("@app.on", rule, getattr(kind, "__qualname__", type(kind).__qualname__))
 
 
-def _backoff(backoff: object) -> Backoff | OwnBackoff:
+def _backoff(backoff: object, name: str) -> Backoff | OwnBackoff:
     if isinstance(backoff, Backoff):
         return backoff
     if not callable(backoff) or isinstance(backoff, type):
         kind = backoff.__name__ if isinstance(backoff, type) else type(backoff).__name__
         rule = "one such as Backoff(base=5), or a function that takes the number of failures and the error"
-        raise invalid("backoff", rule, kind)
-    return OwnBackoff(not_async(takes(backoff, "backoff", "the number of failures", "the error"), "backoff"))
+        raise invalid(name, rule, kind)
+    return OwnBackoff(not_async(takes(backoff, name, "the number of failures", "the error"), name))
 
 
-def _errors(value: object, field: str) -> Errors:
-    found = errors(value, field)
-    return found if isinstance(found, tuple) else not_async(takes(found, field, "the error"), field)
+def _errors(value: object, name: str) -> Errors:
+    found = errors(value, name)
+    return found if isinstance(found, tuple) else not_async(takes(found, name, "the error"), name)
+
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    **OF_ATTEMPT,
+    "backoff": Option(_backoff),
+    "result_ttl": Option(partial(names.duration_ms, least_ms=0, most_ms=MAX_RESULT_TTL_MS), "result_ttl_ms"),
+    "retry_on": Option(_errors),
+    "fail_on": Option(_errors),
+    "on_failure": Option(lambda hook, name: takes(hook, name, "the job", "the error")),
+    "on_success": Option(lambda hook, name: takes(hook, name, "the job", "the result")),
+}
+"""The options in `RunOptions`. Each is a field of `Rules`."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenure.app.earlier import Decode, decoders
 from tenure.client.call import TaskCall
-from tenure.client.client import asynchronous, blocking
+from tenure.client.client import JobSource, asynchronous, blocking
 from tenure.client.enqueue import enqueue_all, enqueue_one, enqueue_together
 from tenure.client.handle import JobHandle
 from tenure.client.limit import Limit, check_fields
@@ -93,7 +93,12 @@ class Task(Generic[P, R, C]):
         """Make this a task of an app, and its copies by `using`, too."""
         for task in (*(self._copies or ()), self):
             task.name, task._client, task._policy, task._copies = name, client, policy, None
-            for cached in ("_signature", "_decoders", "results"):  # of another name: its router is included again
+            for cached in (
+                "_signature",
+                "_source",
+                "_decoders",
+                "results",
+            ):  # of another name: its router is included again
                 task.__dict__.pop(cached, None)
             task._set(task._options)
         for rule in (rule for one in self.limits for rule in one.unfilled):
@@ -123,6 +128,10 @@ class Task(Generic[P, R, C]):
     def _signature(self) -> Signature:
         with placing(self.__wrapped__):
             return Signature(self.name, self.__wrapped__, self._client.conversion)
+
+    @cached_property
+    def _source(self) -> JobSource:
+        return JobSource(self._policy.queue, self.name, self._policy.wire_timeout_ms, self._signature.identity)
 
     @cached_property
     def _decoders(self) -> dict[str, Decode]:
@@ -232,15 +241,7 @@ class Task(Generic[P, R, C]):
         return await enqueue_together(self._client, self._job(args, kwargs), self.results, self._all_options.durable)
 
     def _job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
-        options = self._all_options
-        return self._client.job(
-            self._policy.queue,
-            self._signature.encode(args, kwargs),
-            options,
-            task=self.name,
-            timeout_ms=self._policy.wire_timeout_ms(options),
-            arguments=self._signature.identity,
-        )
+        return self._client.job(self._source, self._signature.encode(args, kwargs), self._all_options)
 
     @blocking
     def enqueue_many(self, calls: Iterable[TaskCall[R]]) -> Steps[list[JobHandle[R]]]:
@@ -263,7 +264,7 @@ class Task(Generic[P, R, C]):
         if not isinstance(calls, Iterable):
             self._refuse(calls, "a list of ")
         usual, name = self._options, self.name
-        build = self._builder(self._all_options)
+        build = self._client.builder(self._source, self._all_options)
         jobs: list[NewJob] = []
         others: list[Options] = []
         for call in calls:
@@ -271,7 +272,7 @@ class Task(Generic[P, R, C]):
                 jobs.append(build(call.payload))
             else:
                 options = self._options_of(call)
-                jobs.append(self._builder(options)(call.payload))
+                jobs.append(self._client.builder(self._source, options)(call.payload))
                 others.append(options)
         if len(others) < len(jobs):
             others.append(self._all_options)
@@ -289,15 +290,7 @@ class Task(Generic[P, R, C]):
 
     def template(self, call: TaskCall[Any]) -> NewJob:
         """Return the job that a call becomes, as schedules enqueue it: without enqueue middleware. Sends nothing."""
-        options = self._options_of(call).check()
-        return self._client.template(
-            self._policy.queue,
-            call.payload,
-            options,
-            task=self.name,
-            timeout_ms=self._policy.wire_timeout_ms(options),
-            arguments=self._signature.identity,
-        )
+        return self._client.template(self._source, call.payload, self._options_of(call))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -328,15 +321,6 @@ class Task(Generic[P, R, C]):
     def _refuse(self, got: object, wanted: str = "") -> NoReturn:
         what = f"a call of {got.task}" if isinstance(got, TaskCall) else without_warning(got)
         raise invalid(f"Task {self.name}: calls", f"{wanted}calls made by {self.__name__}.call(...)", what)
-
-    def _builder(self, options: Options) -> Callable[[bytes], NewJob]:
-        return self._client.builder(
-            self._policy.queue,
-            options,
-            task=self.name,
-            timeout_ms=self._policy.wire_timeout_ms(options),
-            arguments=self._signature.identity,
-        )
 
 
 def default_name(function: Callable[..., Any]) -> str:

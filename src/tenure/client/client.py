@@ -8,8 +8,11 @@ import sys
 import warnings
 from binascii import b2a_base64
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+from msgspec.structs import replace
 
 from tenure.client.large import LargePayloads
 from tenure.client.limit import filled, rules_of_job
@@ -21,7 +24,7 @@ from tenure.core.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from tenure.core.job import Enqueued, NewJob
-from tenure.core.shape import PLAIN, Shape, UniqueRule
+from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
 
@@ -64,8 +67,22 @@ def new_ids() -> Iterator[str]:
             yield text[start : start + _ID_LENGTH]
 
 
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """What the jobs of a task have in common, or the raw payloads of a queue (`task` None).
+
+    `timeout_ms` returns the timeout of a job with options that have none; None: its own, where the job runs.
+    `arguments` returns a payload's canonical bytes: the same however the call was written.
+    """
+
+    queue: str
+    task: str | None = None
+    timeout_ms: Callable[[Options], int | None] = lambda options: None
+    arguments: Callable[[bytes], bytes] = bytes
+
+
 class Client:
-    """Runs the steps of the engine, and builds jobs that the engine supports."""
+    """Runs the steps of the engine, and builds jobs."""
 
     def __init__(
         self,
@@ -76,8 +93,8 @@ class Client:
         conversion: Conversion = BUILT_IN,
         large: PayloadStore | None = None,
     ) -> None:
-        self._checked: tuple[Options, bool, bool] | None = None
-        """The options of the previous job, whether it had a task, and whether its shape is plain."""
+        self._checked: tuple[Options, Mapping[str, Any]] | None = None
+        """The options of the previous job, and what its shape has of them."""
         self.use(settings, engine, runner)
         self._middleware = middleware
         self.conversion = conversion
@@ -90,7 +107,6 @@ class Client:
         self.engine = engine
         self.runner = runner
         self.run, self.arun = runner.run, runner.arun
-        self._checked = None  # for another engine
 
     @cached_property
     def batches(self) -> EnqueueBatches:
@@ -124,41 +140,21 @@ class Client:
         if feature not in self.engine.features:
             raise unsupported(self.engine.name, feature)
 
-    def job(
-        self,
-        queue: str,
-        payload: bytes,
-        options: Options,
-        *,
-        task: str | None = None,
-        timeout_ms: int | None = None,
-        arguments: Callable[[bytes], bytes] = bytes,
-    ) -> NewJob:
-        """Build a job to enqueue. `timeout_ms`: the task's or handler's, for options without a timeout.
+    def job(self, source: JobSource, payload: bytes, options: Options) -> NewJob:
+        """Build a job to enqueue. Sends nothing.
 
-        `arguments` returns a payload's canonical bytes: the same however the call was written. Sends nothing.
-        Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge` and `UnsupportedFeature`, and
-        what enqueue middleware raises.
+        Raises `InvalidArgument` (options that contradict each other), `PayloadTooLarge`, and what enqueue middleware
+        raises. The engine refuses what the protocol lacks.
         """
-        job = self._built(queue, payload, options, task, timeout_ms, arguments)
+        job = self._built(source, payload, options)
         if len(payload) > self.settings.payload_limit:
             self.large.check(self.engine, job, self.settings.payload_limit)
             self.require(Feature.HEADERS)
         if self._middleware:
             job = after_middleware(self._middleware, job)
-            if job.headers:
-                self.require(Feature.HEADERS)
         return job
 
-    def builder(
-        self,
-        queue: str,
-        options: Options,
-        *,
-        task: str | None = None,
-        timeout_ms: int | None = None,
-        arguments: Callable[[bytes], bytes] = bytes,
-    ) -> Callable[[bytes], NewJob]:
+    def builder(self, source: JobSource, options: Options) -> Callable[[bytes], NewJob]:
         """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
 
         Most jobs of such a call differ only in id and payload: they are made like the first one.
@@ -170,135 +166,67 @@ class Client:
         def build(payload: bytes) -> NewJob:
             nonlocal first
             if first is None or len(payload) > most:
-                job = self.job(queue, payload, options, task=task, timeout_ms=timeout_ms, arguments=arguments)
+                job = self.job(source, payload, options)
                 first = job if job.shape is PLAIN and len(payload) <= most else None
                 return job
-            return NewJob(
-                first.queue,
-                next(ids),
-                payload,
-                first.task,
-                first.delay_ms,
-                first.run_at_ms,
-                first.timeout_ms,
-                first.retries,
-                headers=first.headers,
-            )
+            return replace(first, id=next(ids), payload=payload)
 
         return build
 
-    def template(
-        self,
-        queue: str,
-        payload: bytes,
-        options: Options,
-        *,
-        task: str | None = None,
-        timeout_ms: int | None = None,
-        arguments: Callable[[bytes], bytes] = bytes,
-    ) -> NewJob:
+    def template(self, source: JobSource, payload: bytes, options: Options) -> NewJob:
         """Build the job of a schedule: enqueue middleware does not see it, and a store cannot take its payload.
 
         Otherwise like `job`.
         """
         if len(payload) > self.settings.payload_limit:
             raise PayloadTooLarge(len(payload), self.settings.payload_limit)
-        return self._built(queue, payload, options, task, timeout_ms, arguments)
+        return self._built(source, payload, options)
 
-    def _built(
-        self,
-        queue: str,
-        payload: bytes,
-        options: Options,
-        task: str | None,
-        timeout_ms: int | None,
-        arguments: Callable[[bytes], bytes],
-    ) -> NewJob:
-        has_task = task is not None
+    def _built(self, source: JobSource, payload: bytes, options: Options) -> NewJob:
         checked = self._checked  # most jobs have the same options as the previous job
-        if checked is None or checked[0] is not options or checked[1] is not has_task:
-            checked = self._checked = options, has_task, self._check(options, has_task)
-        if options.timeout_ms is not None:
-            timeout_ms = options.timeout_ms
-        elif timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
-            timeout_ms = None
-        queue, shape, wait_ms = options.queue or queue, PLAIN, 0
-        if not checked[2] or self.queue_limits:
-            rule = keyed(options.unique, task, lambda: arguments(payload)) if options.unique else None
-            shape = self._shape(options, rule, queue, lambda: decode_json(arguments(payload)) if has_task else {})
-            wait_ms = 0 if rule is None else rule.wait_ms
+        if checked is None or checked[0] is not options:
+            checked = self._checked = options, options.check().shape()
+        timeout_ms = options.timeout_ms
+        if timeout_ms is None:
+            timeout_ms = source.timeout_ms(options)
+            if timeout_ms == limits.DEFAULT_TIMEOUT_MS or Feature.TIMEOUT not in self.engine.features:
+                timeout_ms = None
+        queue, shape, delay_ms = options.queue or source.queue, PLAIN, options.delay_ms or 0
+        if checked[1] or self.queue_limits:
+            shape = self._shape(source, payload, queue, checked[1])
+            delay_ms = delay_ms or (shape.unique.wait_ms if shape.unique else 0)
         return NewJob(
             queue,
             options.id or new_id(),
             payload,
-            task,
-            options.delay_ms or wait_ms,
+            delay_ms,
             options.run_at_ms,
-            timeout_ms,
-            options.retries,
             options.id is not None,
-            shape,
-            options.headers or None,
+            task=source.task,
+            timeout_ms=timeout_ms,
+            retries=options.retries,
+            shape=shape,
+            headers=options.headers or None,
         )
 
-    def _check(self, options: Options, has_task: bool) -> bool:
-        """Refuse options that contradict each other or that the protocol lacks. Return whether the shape is plain."""
-        options.check()
-        if has_task:
-            self.require(Feature.TASKS)
-        self._require_all(options)
-        return not (
-            options.unique or options.lane or options.priority or options.persistent or options.limits or options.share
-        )
-
-    def _shape(
-        self, options: Options, rule: UniqueRule | None, queue: str, named: Callable[[], Mapping[str, Any]]
-    ) -> Shape:
-        share, found = options.share, options.limits or ()
-        if self.queue_limits:
-            found = (*found, *self.queue_limits.get(queue, ()))
-        if found and options.priority:
+    def _shape(self, source: JobSource, payload: bytes, queue: str, given: Mapping[str, Any]) -> Shape:
+        """Return the shape of a job: the options in `given`, completed from its payload and its queue."""
+        found = (*given.get("limits", ()), *self.queue_limits.get(queue, ()))
+        if not given and not found:
+            return PLAIN
+        if found and "priority" in given:
             raise InvalidArgument(
                 f"Queue {queue!r} has limits: its jobs start in the order of their enqueue, not by priority."
             )
-        if rule is None and not (options.lane or options.priority or options.persistent or found or share):
-            return PLAIN
-        has_fields = any("{" in name for name in (share or "", *(one.name for one in found)))
-        arguments = named() if has_fields else {}
-        return Shape(
-            lane=options.lane or None,
-            lane_limit=options.lane_limit or 1,
-            priority=options.priority or 0,
-            unique=rule,
-            persistent=bool(options.persistent),
-            limits=rules_of_job(found, arguments) if found else (),
-            share=filled(share, arguments, "share") if share else None,
-        )
-
-    def _require_all(self, options: Options) -> None:
-        if options.delayed:
-            self.require(Feature.DELAY)
-        if options.id is not None:
-            self.require(Feature.OWN_ID)
-        if options.retries is not None:
-            self.require(Feature.RETRIES)
-        if options.timeout_ms is not None:
-            self.require(Feature.TIMEOUT)
-        if options.headers:
-            self.require(Feature.HEADERS)
-        if options.lane:
-            self.require(Feature.LANES)
-        if options.priority:
-            self.require(Feature.PRIORITIES)
-        if options.unique:
-            self.require(Feature.UNIQUE)
-            if not options.unique.is_plain:
-                self.require(Feature.UNIQUE_KEYS)
-            if options.unique.wait_ms:
-                self.require(Feature.DELAY)
-        if options.persistent:
-            self.require(Feature.PERSISTENT)
-        self.require_limits(options)
+        made, share = dict(given), given.get("share", "")
+        if "unique" in given:
+            made["unique"] = keyed(given["unique"], source.task, lambda: source.arguments(payload))
+        if found or share:
+            has_fields = any("{" in name for name in (share, *(one.name for one in found)))
+            arguments = decode_json(source.arguments(payload)) if has_fields and source.task is not None else {}
+            made["limits"] = rules_of_job(found, arguments) if found else ()
+            made["share"] = filled(share, arguments, "share") if share else None
+        return Shape(**made)
 
     def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:
         """Set the limits of all jobs that are enqueued to a queue."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.client.limit import checked_limits, fields_of
 from tenure.client.unique import rule_of
@@ -21,6 +24,13 @@ if TYPE_CHECKING:
     from tenure.client.unique import UniqueOption
 
 
+class AttemptOptions(TypedDict, total=False):
+    """Options of a job that are also options of a task, of a queue and of an app."""
+
+    timeout: float | timedelta | None
+    retries: int | None
+
+
 class ShapeOptions(TypedDict, total=False):
     """How a job is placed in its queue. A task may have defaults for these. `Task.using` describes all job options."""
 
@@ -33,13 +43,11 @@ class ShapeOptions(TypedDict, total=False):
     share: str | None
 
 
-class ManyOptions(ShapeOptions, total=False):
+class ManyOptions(ShapeOptions, AttemptOptions, total=False):
     """Options that many jobs can share."""
 
     delay: float | timedelta | None
     run_after: datetime | None
-    timeout: float | timedelta | None
-    retries: int | None
     durable: int | None
     headers: Mapping[str, str] | None
 
@@ -66,8 +74,68 @@ NO_LANE: Final = ""
 """The user passed None as the lane. No lane's name is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Option(NamedTuple):
+    """How an option is checked.
+
+    `check` takes the value and the name of the option, and returns the value of `field`, by default the field of the
+    same name. `none`: whether None is a value; otherwise None means that the option is not given.
+    """
+
+    check: Callable[[Any, str], Any]
+    field: str = ""
+    none: bool = False
+
+
+def checked(options: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
+    """Return the given options of the table by their fields. Raises `InvalidArgument`, which names the option."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        option = table.get(name)
+        if option is not None and (value is not None or option.none):
+            found[option.field or name] = option.check(value, name)
+    return found
+
+
+def check_names(options: Mapping[str, object], known: frozenset[str]) -> None:
+    """Refuse unknown options: raise `InvalidArgument`."""
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        names_known = ", ".join(sorted(known))
+        raise invalid("option", f"one of {names_known}", repr(unknown[0]), option_hint(unknown[0], known).strip())
+
+
+def _timeout_ms(timeout: object, name: str) -> int:
+    return NO_TIMEOUT_MS if timeout is None else names.duration_ms(timeout, name)
+
+
+def _share(share: object, name: str) -> str:
+    template = "" if share is None else names.limit_template(share, name)
+    fields_of(template, name)
+    return template
+
+
+OF_ATTEMPT: Final[Mapping[str, Option]] = {
+    "timeout": Option(_timeout_ms, "timeout_ms", none=True),
+    "retries": Option(names.count),
+}
+_OPTIONS: Final[Mapping[str, Option]] = {
+    **OF_ATTEMPT,
+    "id": Option(names.job_id),
+    "queue": Option(names.queue_name),
+    "durable": Option(partial(names.count, most=limits.MAX_DURABLE)),
+    "headers": Option(names.headers),
+    "lane": Option(lambda lane, name: NO_LANE if lane is None else names.lane_name(lane, name), none=True),
+    "lane_limit": Option(partial(names.count, least=1, most=limits.MAX_LANE_LIMIT)),
+    "priority": Option(partial(names.count, least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY)),
+    "unique": Option(lambda unique, _: rule_of(unique) or False, none=True),
+    "persistent": Option(names.flag),
+    "limits": Option(checked_limits),
+    "share": Option(_share, none=True),
+}
+"""The options of a job but for `delay` and `run_after`, which are checked together. Each is a field of `Options`."""
+
+
+class Options(Struct, frozen=True, gc=False):
     """The options of one job, checked. None: not given.
 
     `delay_ms` and `run_at_ms` are set together: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` ""
@@ -98,29 +166,22 @@ class Options:
         if not options:
             return self
         check_names(options, known)
-        return replace(self, **_checked(options))
+        changes = checked(options, _OPTIONS)
+        delay, run_after = options.get("delay"), options.get("run_after")
+        if delay is not None or run_after is not None:
+            changes["delay_ms"], changes["run_at_ms"] = names.due(delay, run_after)
+        if changes.get("lane") == NO_LANE:
+            changes.setdefault("lane_limit", None)
+        return replace(self, **changes)
 
     def over(self, defaults: Options) -> Options:
         """Return these options, completed from `defaults`. The id is never a default."""
-        asked = self if self.delay_ms is not None else defaults
-        lane_limit = defaults.lane_limit if self.lane != NO_LANE else None
-        return Options(
-            id=self.id,
-            queue=self.queue or defaults.queue,
-            delay_ms=asked.delay_ms,
-            run_at_ms=asked.run_at_ms,
-            timeout_ms=defaults.timeout_ms if self.timeout_ms is None else self.timeout_ms,
-            retries=defaults.retries if self.retries is None else self.retries,
-            durable=defaults.durable if self.durable is None else self.durable,
-            lane=defaults.lane if self.lane is None else self.lane,
-            lane_limit=lane_limit if self.lane_limit is None else self.lane_limit,
-            priority=defaults.priority if self.priority is None else self.priority,
-            unique=defaults.unique if self.unique is None else self.unique,
-            persistent=defaults.persistent if self.persistent is None else self.persistent,
-            headers=defaults.headers if self.headers is None else self.headers,
-            limits=defaults.limits if self.limits is None else self.limits,
-            share=defaults.share if self.share is None else self.share,
-        )
+        given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        if self.delay_ms is not None:
+            given["run_at_ms"] = self.run_at_ms
+        if self.lane == NO_LANE:
+            given["lane_limit"] = self.lane_limit
+        return replace(defaults, **{**given, "id": self.id})
 
     def check(self) -> Options:
         """Return these options. Raises `InvalidArgument` if they contradict each other."""
@@ -153,65 +214,16 @@ class Options:
                     "if the task has it."
                 )
 
+    def shape(self) -> dict[str, Any]:
+        """Return the options that a job's shape has, without those for none; empty: the shape is plain."""
+        return {name: value for name in OF_SHAPE if (value := getattr(self, name))}
+
     @property
     def delayed(self) -> bool:
         return bool(self.delay_ms) or self.run_at_ms is not None
 
 
 NONE_GIVEN: Final = Options()
-
-
-def check_names(options: Mapping[str, object], known: frozenset[str]) -> None:
-    """Refuse unknown options: raise `InvalidArgument`."""
-    unknown = sorted(options.keys() - known)
-    if unknown:
-        names_known = ", ".join(sorted(known))
-        raise invalid("option", f"one of {names_known}", repr(unknown[0]), option_hint(unknown[0], known).strip())
-
-
-def timeout_on_wire(timeout: object) -> int:
-    """Convert a timeout in seconds to milliseconds; None (no limit) becomes 0."""
-    return NO_TIMEOUT_MS if timeout is None else names.duration_ms(timeout, "timeout")
-
-
-def _checked(options: UsingOptions) -> dict[str, Any]:
-    """Check the options. None keeps the old value, except for timeout, lane and unique key: there it removes it."""
-    changes: dict[str, Any] = {}
-    if (id := options.get("id")) is not None:
-        changes["id"] = names.job_id(id)
-    if (queue := options.get("queue")) is not None:
-        changes["queue"] = names.queue_name(queue)
-    delay, run_after = options.get("delay"), options.get("run_after")
-    if delay is not None or run_after is not None:
-        changes["delay_ms"], changes["run_at_ms"] = names.due(delay, run_after)
-    if "timeout" in options:
-        changes["timeout_ms"] = timeout_on_wire(options["timeout"])
-    if (retries := options.get("retries")) is not None:
-        changes["retries"] = names.count(retries, "retries")
-    if (durable := options.get("durable")) is not None:
-        changes["durable"] = names.count(durable, "durable", most=limits.MAX_DURABLE)
-    if "lane" in options:
-        lane = options["lane"]
-        changes["lane"] = NO_LANE if lane is None else names.lane_name(lane)
-        if lane is None:
-            changes["lane_limit"] = None
-    if (lane_limit := options.get("lane_limit")) is not None:
-        changes["lane_limit"] = names.count(lane_limit, "lane_limit", least=1, most=limits.MAX_LANE_LIMIT)
-    if (priority := options.get("priority")) is not None:
-        changes["priority"] = names.count(priority, "priority", least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY)
-    if "unique" in options:
-        changes["unique"] = rule_of(options["unique"]) or False
-    if (persistent := options.get("persistent")) is not None:
-        changes["persistent"] = names.flag(persistent, "persistent")
-    if (given := options.get("limits")) is not None:
-        changes["limits"] = checked_limits(given)
-    if "share" in options:
-        share = options["share"]
-        changes["share"] = "" if share is None else names.limit_template(share, "share")
-        fields_of(changes["share"], "share")
-    if (headers := options.get("headers")) is not None:
-        changes["headers"] = names.headers(headers)
-    return changes
 
 
 def _check_no_delay(rule: UniqueRule) -> None:

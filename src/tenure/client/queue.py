@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tenure.client.client import asynchronous, blocking, seconds_or_none
+from tenure.client.client import JobSource, asynchronous, blocking, seconds_or_none
 from tenure.client.enqueue import enqueue_all, enqueue_one, enqueue_together, settle_durably
 from tenure.client.handle import JobHandle
 from tenure.client.options import NONE_GIVEN, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
@@ -145,7 +145,8 @@ class Queue:
     def __init__(self, client: Client, name: str, persistent_timeout_ms: Callable[[], int]) -> None:
         self.name = name
         self._client = client
-        self._persistent_timeout_ms = persistent_timeout_ms
+        # The timeout of other jobs is the handler's, where the job runs.
+        self._source = JobSource(name, timeout_ms=lambda asked: persistent_timeout_ms() if asked.persistent else None)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
@@ -174,7 +175,7 @@ class Queue:
 
     def _job(self, payload: object, options: JobOptions) -> tuple[Options, NewJob]:
         asked = NONE_GIVEN.using(OF_JOB, **options)
-        return asked, self._client.job(self.name, encode_raw(payload), asked, timeout_ms=self._timeout_ms(asked))
+        return asked, self._client.job(self._source, encode_raw(payload), asked)
 
     @blocking
     def enqueue_many(self, payloads: Iterable[object], **options: Unpack[ManyOptions]) -> Steps[list[JobHandle[Any]]]:
@@ -190,7 +191,7 @@ class Queue:
         if one or not isinstance(payloads, Iterable):
             raise invalid("payloads", "a list of payloads", type(payloads).__name__, "Use `enqueue` for one payload.")
         asked = NONE_GIVEN.using(OF_MANY, **options)
-        build = self._client.builder(self.name, asked, timeout_ms=self._timeout_ms(asked))
+        build = self._client.builder(self._source, asked)
         return enqueue_all(self._client, [build(encode_raw(payload)) for payload in payloads], durable=asked.durable)
 
     aenqueue_many = asynchronous(enqueue_many)
@@ -306,10 +307,6 @@ class Queue:
     def job(self, id: str) -> JobHandle[Any]:
         """Return a handle for an existing job of this queue. Sends nothing."""
         return JobHandle(self._client, self.name, names.known_id(id))
-
-    def _timeout_ms(self, options: Options) -> int | None:
-        """Return the timeout of a job without its own; None: that of the handler, where the job runs."""
-        return self._persistent_timeout_ms() if options.persistent else None
 
     async def _lease(
         self, lease_ms: int, until: float, run: Callable[[Steps[Any]], Any], sleep: Callable[[float], Any]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from msgspec.structs import replace as replaced
 
-from tenure.client.options import OF_USING, UsingOptions, check_names
+from tenure.client.options import OF_USING, Option, UsingOptions, check_names, checked
 from tenure.core import limits, names, rules
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.job import NewJob
@@ -56,7 +58,7 @@ class Policies:
     @classmethod
     def of(cls, options: ScheduleOptions) -> Policies:
         """Check options; those left out have their defaults."""
-        return cls(**checked(options)).check()
+        return cls(**given_policies(options)).check()
 
     def check(self) -> Policies:
         """Refuse policies that contradict each other."""
@@ -65,26 +67,27 @@ class Policies:
         return self
 
 
-def checked(options: ScheduleOptions) -> dict[str, Any]:
+def given_policies(options: ScheduleOptions) -> dict[str, Any]:
     """Return the given options as fields of `Policies`. Raises `InvalidArgument`, which names the option."""
     check_names(options, OF_SCHEDULE)
-    found: dict[str, Any] = {}
-    if (catch_up := options.get("catch_up")) is not None:
-        if catch_up not in tuple(CatchUp):
-            raise invalid("catch_up", f"one of {', '.join(CatchUp)}", names.shown(catch_up))
-        found["catch_up"] = CatchUp(catch_up)
-    if (overlap := options.get("overlap")) is not None:
-        if overlap not in tuple(Overlap):
-            raise invalid("overlap", f"one of {', '.join(Overlap)}", names.shown(overlap))
-        found["overlap"] = Overlap(overlap)
-    if (window := options.get("window")) is not None:
-        found["window_ms"] = names.duration_ms(window, "window", least_ms=limits.SECOND, most_ms=MAX_WINDOW_MS)
-    if (jitter := options.get("jitter")) is not None:
-        found["jitter_ms"] = names.duration_ms(jitter, "jitter", least_ms=0, most_ms=MAX_JITTER_MS)
-    for name in ("start", "end"):
-        if name in options:
-            found[f"{name}_ms"] = moment(options[name], name)
-    return found
+    return checked(options, _OPTIONS)
+
+
+def _one_of(kinds: type[StrEnum], value: object, name: str) -> StrEnum:
+    if value not in tuple(kinds):
+        raise invalid(name, f"one of {', '.join(kinds)}", names.shown(value))
+    return kinds(str(value))
+
+
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "catch_up": Option(partial(_one_of, CatchUp)),
+    "window": Option(partial(names.duration_ms, least_ms=limits.SECOND, most_ms=MAX_WINDOW_MS), "window_ms"),
+    "overlap": Option(partial(_one_of, Overlap)),
+    "jitter": Option(partial(names.duration_ms, least_ms=0, most_ms=MAX_JITTER_MS), "jitter_ms"),
+    "start": Option(moment, "start_ms", none=True),
+    "end": Option(moment, "end_ms", none=True),
+}
+"""The options in `ScheduleOptions`. Each is a field of `Policies`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +206,7 @@ def spec_of(name: str, when: When, policies: Policies, job: NewJob, source: str 
             queue=job.queue,
             source=source,
             payload=job.payload,
-            task=job.task,
-            timeout_ms=job.timeout_ms,
-            retries=job.retries,
-            shape=job.shape,
-            headers=job.headers,
+            **job.spec(),
         ),
         when,
         policies,

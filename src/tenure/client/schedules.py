@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from tenure.client.call import RawPayload, TaskCall
-from tenure.client.client import asynchronous, blocking, new_id
+from tenure.client.client import JobSource, asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
 from tenure.client.handle import JobHandle
 from tenure.client.options import NONE_GIVEN, OF_USING, UsingOptions
 from tenure.client.schedule import (
     Policies,
     ScheduleOptions,
-    checked,
     checked_using,
     checked_when,
+    given_policies,
     policies_of,
     schedule_name,
     spec_of,
@@ -126,7 +126,7 @@ class Schedules:
         definition has it. Raises `ScheduleNotFound`, and `InvalidArgument`, also for a schedule in code.
         """
         self._client.require(Feature.SCHEDULES)
-        given = checked(options)
+        given = given_policies(options)
         if using is not None and job is None:
             raise InvalidArgument("using: give the job, too, whose options these are.")
         due = None if when is None else checked_when(when, "when")
@@ -290,7 +290,7 @@ class Schedules:
             advice = "Pass report.call(...) for the task `report`; report(...) would run it here."
             raise invalid("job", rule, without_warning(job), advice)
         asked = NONE_GIVEN.using(OF_USING, **checked_using(using or {}))
-        return self._client.template(names.queue_name(queue), encode_raw(job), asked)
+        return self._client.template(JobSource(names.queue_name(queue)), encode_raw(job), asked)
 
     def _put(
         self, spec: ScheduleSpec, expected: str, now_ms: int, planned_ms: int, last_planned_ms: int

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from tenure.core.features import Feature
 from tenure.core.latency import Times
 from tenure.core.limits import SECOND
 from tenure.core.partitions import place_of
@@ -50,26 +51,39 @@ WAITING: Final = (State.READY, State.SCHEDULED, State.UNROUTABLE)
 ENDS = frozenset({State.COMPLETED, State.FAILED, State.BROKEN, State.CANCELLED})
 
 
-class NewJob(Struct, frozen=True, gc=False):
-    """A job to enqueue. `task` None: a raw payload for the queue's handler.
+class JobSpec(Struct, frozen=True, gc=False, kw_only=True):
+    """What is the same of a job before its enqueue, in Redis, and in the definition of a schedule.
+
+    `task` None: a raw payload for the queue's handler. `timeout_ms` and `retries` None: the task's own, where the job
+    runs; `timeout_ms` 0: no limit. `headers` None: it has none. A field with another value than its
+    default needs the feature in its annotation: see `core.unsupported`.
+    """
+
+    task: Annotated[str | None, Feature.TASKS] = None
+    timeout_ms: Annotated[int | None, Feature.TIMEOUT] = None
+    retries: Annotated[int | None, Feature.RETRIES] = None
+    shape: Shape = PLAIN
+    headers: Annotated[Mapping[str, str] | None, Feature.HEADERS] = None
+
+    def spec(self) -> dict[str, Any]:
+        """Return these fields by name, for another job like this one."""
+        return {name: getattr(self, name) for name in JobSpec.__struct_fields__}
+
+
+class NewJob(JobSpec, frozen=True, gc=False):
+    """A job to enqueue.
 
     `delay_ms` counts from the enqueue by Redis' clock; `run_at_ms` is a time since 1970; at most one of them is set.
-    `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `own_id`: the caller
-    chose the id, so a job with it may exist. `headers` None: it has none. `scheduled_ms`: the planned time of the tick
-    of a schedule; None: it is no schedule's job.
+    `own_id`: the caller chose the id, so a job with it may exist. `scheduled_ms`: the planned time of the tick of a
+    schedule; None: it is no schedule's job.
     """
 
     queue: str
     id: str
     payload: bytes
-    task: str | None = None
-    delay_ms: int = 0
-    run_at_ms: int | None = None
-    timeout_ms: int | None = None
-    retries: int | None = None
-    own_id: bool = False
-    shape: Shape = PLAIN
-    headers: Mapping[str, str] | None = None
+    delay_ms: Annotated[int, Feature.DELAY] = 0
+    run_at_ms: Annotated[int | None, Feature.DELAY] = None
+    own_id: Annotated[bool, Feature.OWN_ID] = False
     scheduled_ms: int | None = None
 
 
@@ -89,25 +103,19 @@ class Enqueued(Struct, frozen=True, gc=False):
     conflict: Conflict | None = None
 
 
-class JobRecord(Struct, frozen=True, gc=False):
+class JobRecord(JobSpec, frozen=True, gc=False):
     """A job as Redis stores it, without its history.
 
-    `timeout_ms` and `retries` None: the task's own, where the job runs; `timeout_ms` 0: no limit. `malformed`: why the
-    bytes in Redis are not a record of Tenure, else empty; `payload` then has all the bytes. `delayed`: it was
-    enqueued for a later time. `headers` None: it has none. `scheduled_ms`: see `NewJob`.
+    `malformed`: why the bytes in Redis are not a record of Tenure, else empty; `payload` then has all the bytes.
+    `delayed`: it was enqueued for a later time. `scheduled_ms`: see `NewJob`.
     """
 
     id: str
     queue: str
-    task: str | None
     payload: bytes
     enqueued_ms: int
-    timeout_ms: int | None = None
-    retries: int | None = None
     malformed: str = ""
-    shape: Shape = PLAIN
     delayed: bool = False
-    headers: Mapping[str, str] | None = None
     scheduled_ms: int | None = None
 
 

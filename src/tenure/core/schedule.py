@@ -10,10 +10,8 @@ from itertools import islice
 from typing import Final, Protocol
 
 import msgspec
-from msgspec import Struct
 
-from tenure.core.job import NewJob
-from tenure.core.shape import PLAIN, Shape
+from tenure.core.job import JobSpec, NewJob
 from tenure.core.steps import Steps
 from tenure.core.when import Cron, Every, When, from_ms, to_ms
 
@@ -49,11 +47,12 @@ class Overlap(StrEnum):
     CANCEL = "cancel"
 
 
-class ScheduleSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduleSpec(JobSpec, frozen=True, omit_defaults=True):
     """A schedule as Redis keeps it: when it is due, its policies, and its job. See docs/reference/native-layout.md.
 
     Either `cron` with `tz`, or `every_ms`. `source`: the app whose code has it, `MODULE:APP`; empty: it was added at
-    run time. `earlier`: names that it had before its task was renamed. The other fields are those of `NewJob`.
+    run time. `earlier`: names that it had before its task was renamed. Its JSON has the fields in this order, then
+    those of `JobSpec`: workers compare digests of it.
     """
 
     name: str
@@ -70,11 +69,6 @@ class ScheduleSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     earlier: tuple[str, ...] = ()
     payload: bytes = b""
-    task: str | None = None
-    timeout_ms: int | None = None
-    retries: int | None = None
-    shape: Shape = PLAIN
-    headers: Mapping[str, str] | None = None
 
     @property
     def when(self) -> When:
@@ -83,17 +77,7 @@ class ScheduleSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def job(self, id: str, planned_ms: int) -> NewJob:
         """Return the job of a tick."""
-        return NewJob(
-            self.queue,
-            id,
-            self.payload,
-            self.task,
-            timeout_ms=self.timeout_ms,
-            retries=self.retries,
-            shape=self.shape,
-            headers=self.headers,
-            scheduled_ms=planned_ms,
-        )
+        return NewJob(self.queue, id, self.payload, scheduled_ms=planned_ms, **self.spec())
 
 
 _encoder: Final = msgspec.json.Encoder()

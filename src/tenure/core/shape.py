@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from tenure.core.errors import invalid
+from tenure.core.features import Feature
 from tenure.core.rates import LimitRule
 from tenure.core.text import cut
 
@@ -77,16 +78,17 @@ class Shape:
 
     `lane_limit`: how many jobs of the lane may run at a time; above one there is no order. The latest job's limit
     counts. `persistent`: the job never completes; it runs again after its handler returns. `limits`: it starts when all
-    of them allow it. `share`: the jobs of different shares are claimed in turns.
+    of them allow it. `share`: the jobs of different shares are claimed in turns. A field with another value than its
+    default needs the feature in its metadata: see `core.unsupported`.
     """
 
-    lane: str | None = None
-    lane_limit: int = 1
-    priority: int = 0
-    unique: UniqueRule | None = None
-    persistent: bool = False
-    limits: tuple[LimitRule, ...] = ()
-    share: str | None = None
+    lane: str | None = field(default=None, metadata={"needs": Feature.LANES})
+    lane_limit: int = field(default=1, metadata={"needs": Feature.LANE_POLICIES})
+    priority: int = field(default=0, metadata={"needs": Feature.PRIORITIES})
+    unique: UniqueRule | None = field(default=None, metadata={"needs": Feature.UNIQUE})
+    persistent: bool = field(default=False, metadata={"needs": Feature.PERSISTENT})
+    limits: tuple[LimitRule, ...] = field(default=(), metadata={"needs": Feature.LIMITS})
+    share: str | None = field(default=None, metadata={"needs": Feature.SHARES})
 
 
 PLAIN = Shape()

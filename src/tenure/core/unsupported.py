@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from dataclasses import fields
+from functools import cache
+from typing import Final, get_type_hints
 
 from tenure.core.codec import is_json
 from tenure.core.engine import Feature
 from tenure.core.errors import UnsupportedFeature
 from tenure.core.job import NewJob
-from tenure.core.shape import PLAIN
+from tenure.core.shape import PLAIN, Shape
 
 NAMES: Final[Mapping[Feature, str]] = {
     Feature.DELAY: "a delay",
@@ -74,35 +76,19 @@ def _is_text(payload: bytes) -> bool:
 
 
 def features_of(job: NewJob) -> Iterator[Feature]:
-    """The features that a job needs, by its options."""
-    if job.delay_ms > 0 or job.run_at_ms is not None:
-        yield Feature.DELAY
-    if job.own_id:
-        yield Feature.OWN_ID
-    if job.task is not None:
-        yield Feature.TASKS
-    if job.timeout_ms is not None:
-        yield Feature.TIMEOUT
-    if job.retries is not None:
-        yield Feature.RETRIES
-    if job.headers:
-        yield Feature.HEADERS
+    """Yield the features that a job needs, by its fields: see `JobSpec` and `Shape`."""
+    yield from (feature for name, plain, feature in _of_job() if getattr(job, name) != plain)
     shape = job.shape
     if shape is PLAIN:
         return
-    if shape.lane is not None:
-        yield Feature.LANES
-    if shape.lane_limit != 1:
-        yield Feature.LANE_POLICIES
-    if shape.priority:
-        yield Feature.PRIORITIES
-    if shape.unique is not None:
-        yield Feature.UNIQUE
-        if not shape.unique.is_plain:
-            yield Feature.UNIQUE_KEYS
-    if shape.persistent:
-        yield Feature.PERSISTENT
-    if shape.limits:
-        yield Feature.LIMITS
-    if shape.share is not None:
-        yield Feature.SHARES
+    yield from (one.metadata["needs"] for one in fields(Shape) if getattr(shape, one.name) != one.default)
+    if shape.unique is not None and not shape.unique.is_plain:
+        yield Feature.UNIQUE_KEYS
+
+
+@cache
+def _of_job() -> tuple[tuple[str, object, Feature], ...]:
+    """The fields of a job that need a feature, and the value that needs none."""
+    plain, hints = NewJob("", "", b""), get_type_hints(NewJob, include_extras=True)
+    annotated = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return tuple((name, getattr(plain, name), feature) for name, found in annotated.items() for feature in found)

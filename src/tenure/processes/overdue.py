@@ -96,7 +96,7 @@ class Overdue:
 
 def lease_of(worker: str, ref: LeaseRef) -> Lease:
     """Return enough of a lease to settle it."""
-    record = JobRecord(ref.id, ref.queue, None, b"", 0)
+    record = JobRecord(ref.id, ref.queue, b"", 0)
     return Lease(worker, ref.token, record, 0, 0, partition=ref.partition)
 
 

@@ -85,11 +85,11 @@ class SixthEngine(ScriptedEngine, Unsupported):
         record = JobRecord(
             view.id,
             queue,
-            view.task,
             view.payload or b"",
             view.enqueued_ms or 0,
-            view.timeout_ms,
-            number_or_none(row[5]),
+            task=view.task,
+            timeout_ms=view.timeout_ms,
+            retries=number_or_none(row[5]),
         )
         return Lease(worker, view.token or "", record, view.failures, 0, group=row[15].decode())
 

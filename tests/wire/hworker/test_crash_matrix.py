@@ -41,7 +41,7 @@ def scene(bench: Bench) -> Scene:
     assert bench.settle(failed, Failed(BOOM))
     assert bench.settle(later, Retried(BOOM, delay_ms=60_000))
     assert bench.original.pop() is not None
-    bench.run(bench.engine.enqueue([NewJob("q", id, b"[[],{}]", "t") for id in "abc"]))
+    bench.run(bench.engine.enqueue([NewJob("q", id, b"[[],{}]", task="t") for id in "abc"]))
     held = {lease.record.id: lease for lease in bench.take(3, "w")}
     bench.put("d", "e")
     bench.maintain()
@@ -63,7 +63,7 @@ def leave_raw(scene: Scene) -> Steps[Any]:
 
 def claim_behind(scene: Scene) -> Steps[Any]:
     scene.bench.run(leave_raw(scene))
-    scene.bench.run(scene.engine.enqueue([NewJob("q", "behind", b"[[],{}]", "t")]))
+    scene.bench.run(scene.engine.enqueue([NewJob("q", "behind", b"[[],{}]", task="t")]))
     return scene.engine.lease("w2", ["q"], 9)
 
 

@@ -61,7 +61,7 @@ def test_of_identical_jobs_both_move(bench: Bench) -> None:
 
 
 def test_a_job_moves_as_it_is(bench: Bench) -> None:
-    job = NewJob("q", "a", b'[["cat.png"],{}]', "shop.print", timeout_ms=1_000, retries=7)
+    job = NewJob("q", "a", b'[["cat.png"],{}]', task="shop.print", timeout_ms=1_000, retries=7)
     bench.run(bench.engine.enqueue([job]))
     bench.original.push(b"garbage")
     assert migrate(bench) == 2

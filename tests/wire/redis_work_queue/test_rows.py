@@ -335,7 +335,7 @@ OPERATIONS = [
 
 def steps_of(bench: Bench, what: str) -> Steps[Any]:
     idle = what in ("enqueue", "lease", "discard", "light")
-    lease = Lease("", 0, JobRecord("", "", None, b"", 0), 0, 0) if idle else bench.take_one()
+    lease = Lease("", 0, JobRecord("", "", b"", 0), 0, 0) if idle else bench.take_one()
     outcomes: dict[str, Outcome] = {
         "complete": COMPLETED,
         "release": Released(),

@@ -34,7 +34,7 @@ class Scene:
             ("parked", Unroutable()),
             ("later", Retried(BOOM, 30_000)),
         ):
-            bench.run(bench.engine.enqueue([NewJob("q", "", task.encode(), "t")]))
+            bench.run(bench.engine.enqueue([NewJob("q", "", task.encode(), task="t")]))
             assert bench.settle(bench.take(1)[0], outcome)
         bench.put("t1")
         assert original.dequeue("q") is not None

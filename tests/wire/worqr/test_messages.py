@@ -142,6 +142,6 @@ def test_a_lease_that_another_program_made_up_settles_nothing(bench: Bench) -> N
     bench.put("a")
     held = original.dequeue("q")
     assert held is not None
-    made_up = Lease("ours", 1, JobRecord(held[0], "q", None, b"a", 0), 0, 0)
+    made_up = Lease("ours", 1, JobRecord(held[0], "q", b"a", 0), 0, 0)
     assert not bench.settle(made_up)
     assert bench.working() == {held[0]}

@@ -57,7 +57,7 @@ def test_what_waits_moves_in_its_order_and_what_is_held_stays(bench: Bench) -> N
 
 
 def test_a_job_moves_as_it_is_and_its_marker_goes(bench: Bench) -> None:
-    job = NewJob("q", "", b'[["cat.png"],{}]', "shop.watch", timeout_ms=0, retries=7, shape=Shape(persistent=True))
+    job = NewJob("q", "", b'[["cat.png"],{}]', task="shop.watch", timeout_ms=0, retries=7, shape=Shape(persistent=True))
     bench.run(bench.engine.enqueue([job]))
     bench.put("raw", shape=UNIQUE)
     assert migrate(bench) == 2

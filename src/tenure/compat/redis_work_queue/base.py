@@ -192,7 +192,7 @@ class Base:
         ms, (number, worker) = lease_ms(lease_secs), _parts_of(item, token)
         if not number:
             raise InvalidArgument("The item has no token, so its lease is unknown. Pass an item that lease() returned.")
-        record = JobRecord(item.id(), DEFAULT_QUEUE, None, b"", 0)
+        record = JobRecord(item.id(), DEFAULT_QUEUE, b"", 0)
         return self._engine.extend(Lease(worker, int(number), record, 0, 0), ms)
 
     def _light(self) -> Steps[Cleaned]:

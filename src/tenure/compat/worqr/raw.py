@@ -38,7 +38,7 @@ class RawEngine(WorqrEngine):
 
     def _lease(self, worker: str, queue: str, row: list[Any], alone_ms: int) -> Lease:
         pid, task, token, failures, crashes = row
-        record = JobRecord(as_text(pid), queue, None, task, 0, malformed="read as it is")
+        record = JobRecord(as_text(pid), queue, task, 0, malformed="read as it is")
         return Lease(worker, int(token), record, failures, crashes, alone_ms)
 
     def cancel_tasks(self, queue: str, task: bytes) -> Steps[int]:

@@ -36,7 +36,7 @@ def read_job(queue: str, id: bytes, data: bytes) -> JobRecord:
     """The job of these bytes. Bytes that are no pair are `malformed`, and come back whole."""
     value = value_of(data)
     if value is None:
-        return JobRecord(as_text(id), queue, None, data, 0, malformed=NO_PAIR)
+        return JobRecord(as_text(id), queue, data, 0, malformed=NO_PAIR)
     return envelope.read_record(queue, id, value)
 
 

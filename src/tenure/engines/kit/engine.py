@@ -344,7 +344,7 @@ def _completes_plain(part: Part) -> bool:
 
 
 def _orphaned(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) -> Lease:
-    return Lease(worker, token, JobRecord(as_text(id), queue, None, b"", int(claimed)), 0, 0)
+    return Lease(worker, token, JobRecord(as_text(id), queue, b"", int(claimed)), 0, 0)
 
 
 def _wish(queue: str, id: bytes, token: Token, body: bytes) -> CancelAsked:

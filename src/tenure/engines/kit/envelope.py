@@ -89,13 +89,13 @@ def read_record(queue: str, id: bytes, data: bytes) -> JobRecord:
         except (msgspec.MsgspecError, Misfit, ValueError, RecursionError):
             pass
     if not _is_envelope(data):
-        return JobRecord(name, queue, None, data, 0)
+        return JobRecord(name, queue, data, 0)
     try:
         return _record(name, queue, _decode_envelope(data), data)
     except (msgspec.MsgspecError, Misfit, ValueError, RecursionError) as error:
         ours = isinstance(error, Misfit) or type(error) is ValueError
         reason = str(error) if ours else "it is cut short, or not what an envelope is made of"
-        return JobRecord(name, queue, None, data, 0, malformed=f"The envelope cannot be read: {reason}.")
+        return JobRecord(name, queue, data, 0, malformed=f"The envelope cannot be read: {reason}.")
 
 
 def _record(id: str, queue: str, envelope: _Envelope, data: bytes) -> JobRecord:
@@ -107,7 +107,16 @@ def _record(id: str, queue: str, envelope: _Envelope, data: bytes) -> JobRecord:
         raise ValueError("its task has no name that a task can have")
     timeout_ms = _within(envelope.timeout_ms, limits.MAX_TIMEOUT_MS, "timeout_ms")
     retries = _within(envelope.retries, limits.MAX_RETRIES, "retries")
-    return JobRecord(id, queue, envelope.task, payload, 0, timeout_ms, retries, headers=envelope.headers or None)
+    return JobRecord(
+        id,
+        queue,
+        payload,
+        0,
+        task=envelope.task,
+        timeout_ms=timeout_ms,
+        retries=retries,
+        headers=envelope.headers or None,
+    )
 
 
 @lru_cache(maxsize=256)

@@ -98,17 +98,7 @@ class Exporter:
 
 def _job(record: JobRecord) -> NewJob:
     """The same job. What cannot be read moves as the raw payload that it is."""
-    return NewJob(
-        record.queue,
-        record.id,
-        record.payload,
-        task=record.task,
-        timeout_ms=record.timeout_ms,
-        retries=record.retries,
-        own_id=True,
-        headers=record.headers,
-        shape=record.shape,
-    )
+    return NewJob(record.queue, record.id, record.payload, own_id=True, **record.spec())
 
 
 @runtime_checkable

@@ -43,7 +43,7 @@ class NativeController(NativeInspector):
         """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
         shape = reshaped or PLAIN
         key = shape.unique.key if shape.unique is not None else ""
-        words = (int(reshaped is not None), limit_words(shape), encoded(shape.share or ""), encoded(key))
+        words = (int(reshaped is not None), limit_words(shape.limits), encoded(shape.share or ""), encoded(key))
         args = (as_bytes(id), int(payload is not None), payload or b"", map_version, *words)
         reply = yield from self._act("retry", queue, *args)
         if key and reply.startswith(b":"):

@@ -51,17 +51,13 @@ def read_record(queue: str, row: list[Any], apply_timeouts: bool) -> JobRecord:
     if record.task is None and not malformed and not is_json(data) and not _is_json_of_node(data):
         malformed = "The data is not JSON."
     most = _whole(attempts)
-    return JobRecord(
-        record.id,
-        queue,
-        record.task,
-        record.payload,
-        number_of(queued) or 0,
-        _whole(timeout) if _LIMIT.encode() in own or (apply_timeouts and not own) else None,
-        None if _NO_RETRIES.encode() in own or most is None else max(0, most - 1),
-        malformed,
-        Shape(lane=as_text(lane)),
-        headers=record.headers,
+    return structs.replace(
+        record,
+        enqueued_ms=number_of(queued) or 0,
+        timeout_ms=_whole(timeout) if _LIMIT.encode() in own or (apply_timeouts and not own) else None,
+        retries=None if _NO_RETRIES.encode() in own or most is None else max(0, most - 1),
+        malformed=malformed,
+        shape=Shape(lane=as_text(lane)),
     )
 
 

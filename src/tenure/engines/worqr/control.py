@@ -32,7 +32,7 @@ class WorqrController(WorqrInspector):
         own = task = row[2]
         if payload is not None:
             record = read_task(queue, id, own)
-            check_job(NAME, {Feature.BYTES}, NewJob(queue, "", payload, record.task))
+            check_job(NAME, {Feature.BYTES}, NewJob(queue, "", payload, task=record.task))
             task = write_task(structs.replace(record, payload=payload, malformed=""))
         args: tuple[Arg, ...] = (int(payload is not None), task, md5_of(own), md5_of(task))
         return (yield from self._act("retry", queue, as_bytes(id), *args)) == b"1"
