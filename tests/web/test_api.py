@@ -69,7 +69,7 @@ def test_errors_are_grouped_by_task_type_and_place(browser: Browser, fail: Fail)
     fail("a", "b", traceback=PLACE.format(1))
     (other,) = fail("c", traceback=PLACE.format(2), message="the last")
     document = browser.get("errors?queue=images")
-    assert [(one["count"], one["type"], one["place"]) for one in document["groups"]] == [
+    assert [(one["count"], one["error"], one["place"]) for one in document["groups"]] == [
         (2, "ValueError", "/app/shop.py:1 in thumbnail"),
         (1, "ValueError", "/app/shop.py:2 in thumbnail"),
     ]

@@ -109,13 +109,14 @@ class Limits:
     aget = asynchronous(get)
 
     @blocking
-    def list(self) -> Steps[tuple[LimitView, ...]]:
+    def list(self, *, after: str = "", limit: int = LISTED_MOST) -> Steps[tuple[LimitView, ...]]:
         """Return the limits that have stored numbers, of which jobs run or wait, or that rest: up to 1,000, by name.
 
             for limit in app.limits.list():
                 print(limit.name, limit.active)
 
-        Raises `UnsupportedFeature`.
+        `after`: without the names up to this one. `limit`: the most limits; each takes a call to Redis. Raises
+        `UnsupportedFeature`.
         """
         self._client.require(Feature.LIMITS)
         found: dict[str, None] = {}
@@ -127,11 +128,24 @@ class Limits:
             if not cursor or len(found) >= LISTED_MOST:
                 break
         views = []
-        for name in sorted(found)[:LISTED_MOST]:
+        for name in sorted(name for name in [*found][:LISTED_MOST] if name > after)[:limit]:
             views.append((yield from self._client.engine.limit(name)))
         return tuple(views)
 
     alist = asynchronous(list)
+
+    @blocking
+    def resting(self) -> Steps[tuple[str, ...]]:
+        """Return some names of limits that rest because of `RateLimited`, at most 100 on one server.
+
+            app.limits.resting()
+
+        Raises `UnsupportedFeature`.
+        """
+        self._client.require(Feature.LIMITS)
+        return tuple(sorted((yield from self._client.engine.resting_limits())))
+
+    aresting = asynchronous(resting)
 
     @blocking
     def clear(self, name: str) -> Steps[bool]:

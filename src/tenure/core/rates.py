@@ -135,6 +135,10 @@ class LimitEngine(Protocol):
         """Names of limits that have stored numbers, for which jobs wait, or that rest; a name may come twice."""
         ...
 
+    def resting_limits(self) -> Steps[list[str]]:
+        """Some names of limits that rest, at most 100 of a queue."""
+        ...
+
     def set_limit(
         self,
         name: str,

@@ -20,7 +20,7 @@ FAILED: Final = (State.FAILED, State.BROKEN)
 class ErrorGroup:
     """Failed or broken jobs with the same error.
 
-    `type`: of the error, None if it is unknown. `place`: where it was raised, as `file:line in function`; None if
+    `error`: its type, None if it is unknown. `place`: where it was raised, as `file:line in function`; None if
     unknown. `first_ms` and `last_ms`: when the first and the last of them ended. `example`: the id of the last one, and
     `message` its error's.
     """
@@ -28,7 +28,7 @@ class ErrorGroup:
     queue: str
     state: State
     task: str | None
-    type: str | None
+    error: str | None
     place: str | None
     count: int
     first_ms: int | None

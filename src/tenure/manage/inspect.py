@@ -157,7 +157,7 @@ class JobSearch(Inspect):
         """Group failed and broken jobs by queue, task, type of error and place, of one queue or of all.
 
             for group in app.inspect.errors().groups:
-                print(group.count, group.task, group.type, group.place)
+                print(group.count, group.task, group.error, group.place)
 
         It looks at the newest 2,000 of these jobs. Raises `InvalidArgument`.
         """

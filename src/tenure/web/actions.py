@@ -113,6 +113,8 @@ async def _of_jobs(given: Given) -> Document:
     select = given.asked.select
     if "id" in select and given.action != "purge":
         queue, id = given.chosen("queue", "id")
+        if given.asked.dry_run:
+            return {"found": 1, "selection": select, "dry_run": True, "expect": 1}
         done = bool(await _one(given, queue, id))
         await given.note(int(done), "done" if done else "nothing to do")
         if not done:
@@ -310,6 +312,8 @@ async def _did(given: Given, done: bool = True, otherwise: str = "") -> Document
     return {"done": 1}
 
 
+OF_MANY: Final = frozenset({"retry", "cancel", "discard", "purge"})
+"""The actions that can change many jobs. The others have no dry run."""
 TABLE: Final[Mapping[str, Action]] = {
     "retry": Action(_of_jobs, Feature.RECORDS),
     "cancel": Action(_of_jobs),

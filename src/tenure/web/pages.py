@@ -136,10 +136,9 @@ class Pages:
         seen = await self._reads.overview()
         ended = [view["name"] for view in seen["queues"] if any(view["totals"].values())]
         history = await self._histories(ended[:HISTORIES_MAX])
-        limits_found = (await self._reads.limits(""))["limits"] if self._reads.offers(Feature.LIMITS) else []
         return {
             "seen": seen,
-            "attention": attention(seen, limits_found),
+            "attention": attention(seen, await self._reads.resting()),
             "live": ["queues", "workers", *_events(view["name"] for view in seen["queues"])],
             "day": _sums(history.values(), DAY_BUCKETS, 24 * limits.HOUR),
             "oldest": min((at for view in seen["queues"] if (at := view["oldest_ms"])), default=None),
@@ -265,7 +264,7 @@ class Pages:
         return {"found": await self._reads.audit(request.query_params.get("after", ""))}
 
 
-def attention(seen: Document, limits_found: Sequence[Document]) -> list[tuple[str, str]]:
+def attention(seen: Document, resting: Sequence[str]) -> list[tuple[str, str]]:
     """Return what an operator should look at: a text, and the page that shows it."""
     found: list[tuple[str, str]] = [(f"{one['queue']}: {one['error']}", "queues") for one in seen["refused"]]
     now_ms = time.time() * limits.SECOND
@@ -291,7 +290,7 @@ def attention(seen: Document, limits_found: Sequence[Document]) -> list[tuple[st
         for one in seen["workers"]
         if now_ms - one["seen_ms"] > SILENT_MS
     ]
-    found += [(f"limit {one['name']} rests", "limits") for one in limits_found if one["rests_ms"]]
+    found += [(f"limit {name} rests", "limits") for name in resting]
     return found
 
 

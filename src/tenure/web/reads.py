@@ -147,6 +147,7 @@ class Reads:
         document = job_document(view, JobParts(headers=content)) | {"timeout_ms": view.timeout_ms}
         if content:
             document["payload"] = self._redactor.text(view.payload)
+            document["editable"] = self._redactor.shows_all(view.payload)
             document["result"] = self._redactor.text(view.result)
             document["headers"] = self._redactor.fields(document["headers"])
         return document | {"why": asdict(found.why), "awaiting": found.awaiting}
@@ -173,7 +174,8 @@ class Reads:
 
         async def read() -> Document:
             found = await self._app.inspect.aerrors(queue)
-            self.spent += 2 + found.jobs // 50
+            self.spent += found.jobs // 50
+            self.spent += 1 if queue is not None else 1 + len((await self.overview())["queues"])
             return {"groups": [asdict(one) for one in found.groups], "jobs": found.jobs, "whole": found.is_whole}
 
         return await self._shared(("errors", queue), 2 * _KEPT_S, read)
@@ -209,7 +211,7 @@ class Reads:
         """Schedules by queue and name."""
 
         async def read() -> list[tuple[str, Document]]:
-            self.spent += 2
+            self.spent += 1 if queue is not None else 1 + len((await self.overview())["queues"])
             found = await self._app.schedules.alist(queue)
             each = [(view, schedule_document(view)) for view in found]
             return [
@@ -223,12 +225,20 @@ class Reads:
         """Limits by name, and the weights of shares."""
 
         async def read() -> list[tuple[str, Document]]:
-            self.spent += 4
-            found = await self._app.limits.alist()
-            self.spent += len(found)
+            found = await self._app.limits.alist(after=after, limit=PAGE_MAX + 1)
+            self.spent += 4 + len(found)
             return [(view.name, asdict(view)) for view in found]
 
-        return _page("limits", await self._shared(("limits",), _KEPT_S, read), after)
+        return _page("limits", await self._shared(("limits", after), _KEPT_S, read), after)
+
+    async def resting(self) -> list[str]:
+        """Names of limits that rest."""
+
+        async def read() -> list[str]:
+            self.spent += 1
+            return list(await self._app.limits.aresting())
+
+        return await self._shared(("resting",), _KEPT_S, read) if Feature.LIMITS in self.features else []
 
     async def workers(self, after: str) -> Document:
         """Living workers by id."""

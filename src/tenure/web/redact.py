@@ -40,6 +40,16 @@ class Redactor:
         """Return fields with the hidden ones hidden."""
         return {name: HIDDEN if self.hides(f".{name}") else value for name, value in values.items()}
 
+    def shows_all(self, data: bytes | None) -> bool:
+        """Whether `text` shows every value of these bytes, so that it can be edited."""
+        text = self.text(data)
+        if data is None or text is None or HIDDEN in text or (self._patterns and text.startswith("(")):
+            return False
+        try:
+            return bool(data.decode())
+        except UnicodeDecodeError:
+            return False
+
     def text(self, data: bytes | None) -> str | None:
         """Return JSON laid out, and other bytes as text."""
         if data is None:

@@ -33,7 +33,7 @@ from tenure.core.shape import LaneState
 from tenure.core.text import masked
 from tenure.manage.documents import Document, encoded
 from tenure.web.access import PAYLOAD, Access, Authorize, Refused, Visitor, address_of
-from tenure.web.actions import TABLE, Asked, Conflict, Given
+from tenure.web.actions import OF_MANY, TABLE, Asked, Conflict, Given
 from tenure.web.live import Live
 from tenure.web.pages import Pages
 from tenure.web.reads import FILTERS, PAGE_MAX, DashboardApp, Reads
@@ -204,6 +204,8 @@ class Site:
             raise HTTPException(400, f"The body is not an action: {error}") from None
         if not 1 <= asked.rate <= 100_000:
             raise invalid("rate", "1 to 100,000 jobs a second", shown(asked.rate))
+        if asked.dry_run and name not in OF_MANY:
+            raise invalid("dry_run", f"false for all actions but {', '.join(sorted(OF_MANY))}", "true")
         given = Given(self._app, self.runs, name, asked, visitor, address_of(request))
         document = await TABLE[name].perform(given)
         self.reads.forget()

@@ -72,6 +72,9 @@ class Unsupported:
     def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
         raise unsupported(self.name, Feature.LIMITS)
 
+    def resting_limits(self) -> Steps[list[str]]:
+        raise unsupported(self.name, Feature.LIMITS)
+
     def set_limit(
         self,
         name: str,

@@ -15,6 +15,7 @@ from tenure.core.waiting import Wake
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.native.config import NativeConfig
 from tenure.engines.native.engine import NativeEngine
+from tenure.engines.native.inspect import RESTING
 from tenure.engines.native.keys import decoded, encoded
 
 HOMES_MOST: Final = 10_000
@@ -160,6 +161,13 @@ class NativeClusterEngine(NativeEngine):
         if not page.cursor:
             now = next((queue for queue in queues if queue > now), "")
         return LimitPage(page.names, f"{now} {page.cursor}" if now else "")
+
+    def resting_limits(self) -> Steps[list[str]]:
+        yield from self._read_homes()
+        found: list[str] = []
+        for queue in sorted(set(self._homes.values())):
+            found += (yield from self._limit_names(self._place(queue), RESTING)).names
+        return found
 
     def advance_limits(self, ms: int) -> Steps[None]:
         yield from self._read_homes()

@@ -26,6 +26,8 @@ from tenure.engines.native.records import read_view
 from tenure.engines.native.why import read_facts
 
 _LENGTH: Final = re.compile(r"\d{1,12}", re.ASCII)
+RESTING: Final = "resting 0"
+"""The cursor of the first limits that rest."""
 _TIME: Final = re.compile(r"\d{0,15}", re.ASCII)
 
 
@@ -146,6 +148,9 @@ class NativeInspector(Scripted):
 
     def limit_names(self, cursor: str = "") -> Steps[LimitPage]:
         return (yield from self._limit_names((self.shared(),), cursor))
+
+    def resting_limits(self) -> Steps[list[str]]:
+        return list((yield from self._limit_names((self.shared(),), RESTING)).names)
 
     def _limit_names(self, keys: tuple[str, ...], cursor: str) -> Steps[LimitPage]:
         place, _, after = (cursor or "limits 0").partition(" ")
