@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,13 @@ def test_authorize_may_be_async_and_its_user_is_in_the_audit(app: Tenure, serve:
     assert [entry.user for entry in app.inspect.audit()] == ["ada"]
 
 
-@pytest.mark.parametrize("role", ["admin", {"fly"}, ["retry", "Retry"]])
+@pytest.mark.parametrize(("role", "status"), [(False, 403), ("", 403), (0, 403), (True, 403), ("admin", 500)])
+def test_what_is_no_role_lets_nobody_in(app: Tenure, serve: Serve, role: str, status: int) -> None:
+    browser = serve(dashboard(app, authorize=lambda request: role))
+    assert browser.page("queues").status == status
+
+
+@pytest.mark.parametrize("role", ["admin", {"fly"}, ["retry", "Retry"], True, {7}])
 def test_an_unknown_role_is_an_error(role: str) -> None:
     with pytest.raises(InvalidArgument, match="role"):
         rights_of(role)
@@ -133,6 +140,14 @@ def test_five_wrong_passwords_a_minute(app: Tenure, serve: Serve, users: str) ->
     assert browser.page("queues", **basic("ada", PASSWORD)).status == 429
     now = 61.0
     assert browser.page("queues", **basic("ada", PASSWORD)).status == 200
+
+
+def test_many_wrong_passwords_at_once_count_each(app: Tenure, serve: Serve, users: str) -> None:
+    browser = serve(site(app, Access(passwords=Passwords(users))))
+    with ThreadPoolExecutor(20) as pool:
+        answers = pool.map(lambda n: browser.page("queues", **basic("ada", f"wrong-{n}")).status, range(20))
+    assert sorted(answers) == [401] * 5 + [429] * 15
+    assert browser.page("queues", **basic("ada", PASSWORD)).headers["retry-after"] == "60"
 
 
 @pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Bearer x", "Basic " + "x" * 5_000, "Basic /w=="])
@@ -175,8 +190,11 @@ def test_a_password_file_that_cannot_be_used(tmp_path: Path, text: str, mode: in
 def test_users_are_added_and_replaced(tmp_path: Path) -> None:
     path = str(tmp_path / "users")
     add_user(path, "ada", "viewer", PASSWORD)
+    Path(path).write_text("# of the night shift\n" + Path(path).read_text())
     add_user(path, "ada", "operator", PASSWORD)
-    assert [line.split(":")[:2] for line in Path(path).read_text().splitlines()] == [["ada", "operator"]]
+    comment, user = Path(path).read_text().splitlines()
+    assert comment == "# of the night shift"
+    assert user.startswith("ada:operator:scrypt$")
     assert os.stat(path).st_mode & 0o777 == 0o600
     for name, password in (("a:b", PASSWORD), ("", PASSWORD), ("ada", "short"), ("a\nb", PASSWORD)):
         with pytest.raises(InvalidArgument):

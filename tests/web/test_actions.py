@@ -11,6 +11,11 @@ from tests.web.conftest import SAME_SITE, Browser, Fail
 JSON = {"Content-Type": "application/json"}
 
 
+def test_a_deeply_nested_body_is_refused(browser: Browser) -> None:
+    body = '{"select": {"a": ' + "[" * 200_000 + "]" * 200_000 + "}}"
+    assert browser.send("POST", "/api/v1/actions/retry", body, **SAME_SITE, **JSON).status == 400
+
+
 def counts(app: Tenure, queue: str = "images") -> dict[str, int]:
     return {state.value: count for state, count in app.inspect.queue(queue).counts.items() if count}
 
@@ -62,6 +67,28 @@ def test_more_jobs_than_one_page_are_purged_and_cancelled(app: Tenure, browser: 
     assert browser.run("cancel", {"queue": "q"})["done"] == 3 * PAGE_MAX
     assert browser.run("purge", {"queue": "q", "state": "cancelled"})["done"] == 3 * PAGE_MAX
     assert counts(app, "q") == {}
+
+
+def test_all_jobs_are_counted_and_changed_portion_by_portion(
+    app: Tenure, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("tenure.manage.bulk", "tenure.web.actions"):
+        monkeypatch.setattr(f"{module}.CHANGED_MAX", 10)
+    app.queue("q").enqueue_many([b"x"] * 25)
+    assert browser.post("cancel", {"queue": "q"}).json["expect"] == 25
+    app.queue("q").enqueue_many([b"x"] * 3)
+    assert browser.post("cancel", {"queue": "q"}, expect=25).status == 409
+    assert browser.run("cancel", {"queue": "q"})["done"] == 28
+    assert counts(app, "q") == {"cancelled": 28}
+
+
+def test_a_dry_run_changes_nothing(app: Tenure, browser: Browser, fail: Fail) -> None:
+    (id,) = fail("a")
+    dry = browser.post("discard", {"queue": "images", "id": id}, dry_run=True)
+    assert (dry.status, dry.json["expect"]) == (200, 1)
+    assert counts(app) == {"failed": 1}
+    assert browser.post("pause", {"queue": "images"}, dry_run=True).status == 400
+    assert not app.inspect.settings("images").paused
 
 
 def test_a_change_of_many_jobs_can_be_stopped(app: Tenure, browser: Browser) -> None:
@@ -156,6 +183,7 @@ def test_the_audit_has_each_action_and_no_payload(app: Tenure, browser: Browser,
         ("purge", {"queue": "q", "state": "active"}, {}, 400),
         ("pause", {"queue": "q", "id": "x"}, {}, 400),
         ("configure", {"queue": "q"}, {"max_length": -1}, 400),
+        ("configure", {"queue": "q"}, {}, 400),
         ("schedule_edit", {"queue": "q", "name": "x"}, {"cron": "1-59/1 " * 500}, 400),
         ("schedule_edit", {"queue": "q", "name": "x"}, {"every_s": 60}, 409),
         ("fly", {}, {}, 404),

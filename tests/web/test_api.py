@@ -59,10 +59,12 @@ def test_a_job_has_its_payload_and_why_it_waits(app: Tenure, browser: Browser) -
     assert browser.page(f"api/v1/jobs/images/{job.id}/payload").headers["content-disposition"].startswith("attachment")
 
 
-def test_an_id_with_slashes_is_found(app: Tenure, browser: Browser) -> None:
-    app.queue("q").enqueue(b"x", id="a/b c")
-    assert browser.get(f"jobs/q/{quote('a/b c', safe='')}")["id"] == "a/b c"
-    assert browser.page(f"jobs/q/{quote('a/b c', safe='')}").status == 200
+@pytest.mark.parametrize("id", ["a/b c", "x/why", "x/payload", "a\nb", "100%25", "é"])
+def test_an_odd_id_is_found(app: Tenure, browser: Browser, id: str) -> None:
+    app.queue("q").enqueue(b"x", id=id)
+    assert browser.get(f"jobs/q/{quote(id, safe='')}")["id"] == id
+    assert browser.get(f"jobs/q/{quote(id, safe='')}/why")["id"] == id
+    assert browser.page(f"jobs/q/{quote(id, safe='')}").status == 200
 
 
 def test_errors_are_grouped_by_task_type_and_place(browser: Browser, fail: Fail) -> None:
@@ -105,6 +107,10 @@ def test_lanes_and_limits(app: Tenure, browser: Browser) -> None:
         ("jobs?colour=red", "colour"),
         ("jobs?limit=101", "1 to 100"),
         ("jobs?limit=-1", "1 to 100"),
+        ("jobs?limit=%C2%B2", "1 to 100"),
+        ("jobs?limit=000000001000", "1 to 100"),
+        ("lanes?queue=q&after=%C2%B2", "after"),
+        ("audit?after=%C2%B2", "after"),
         ("jobs?after=%00", "after"),
         ("jobs?state=gone", "state"),
         ("jobs?older_than=never", "15m"),

@@ -159,6 +159,20 @@ def test_what_is_shown_of_a_payload(data: bytes | None, text: str | None) -> Non
     assert Redactor(("password",)).text(data) == text
 
 
+@pytest.mark.parametrize(
+    ("pattern", "hidden"),
+    [
+        ("token", {".token", ".user.token", ".user.Token"}),
+        ("user.token", {".user.token", ".user.Token"}),
+        ("*.token", {".token", ".user.token", ".user.Token"}),
+        ("*_key", {".api_key"}),
+    ],
+)
+def test_which_fields_a_name_or_a_path_means(pattern: str, hidden: set[str]) -> None:
+    paths = (".token", ".user.token", ".user.Token", ".tokens", ".api_key", ".user")
+    assert {path for path in paths if Redactor((pattern,)).hides(path)} == hidden
+
+
 def test_without_hidden_fields_any_bytes_are_shown() -> None:
     assert Redactor().text(b"\xff<b>") == "\\xff<b>"
     assert Redactor().text(b"[" * 10_000) == "[" * 10_000

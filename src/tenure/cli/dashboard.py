@@ -24,6 +24,7 @@ LOCAL: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 @click.option("--read-only", is_flag=True, help="Allow no changes.")
 @click.option("--root-path", metavar="PATH", help="The path under which a proxy serves it, if it removes that.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name of this host in requests; may be repeated.")
+@click.option("--proxied", is_flag=True, help="A proxy on this machine sets X-Forwarded-For to the client's address.")
 @click.option("--title", default="", help="Shown at the top of each page.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Hide this field of payloads; may be repeated.")
 @click.option("--add-user", metavar="NAME", help="Add a user to the password file, or replace one.")
@@ -39,6 +40,7 @@ def dashboard(
     read_only: bool,
     root_path: str | None,
     allow_host: tuple[str, ...],
+    proxied: bool,
     title: str,
     redact: tuple[str, ...],
     add_user: str | None,
@@ -68,9 +70,11 @@ def dashboard(
     passwords = None if password_file is None else Passwords(password_file)
     asgi = site(app, Access(passwords=passwords, read_only=read_only), title=title, redact=redact, root_path=root_path)
     set_up_logging("info")
-    serve(
-        asgi, host, port, (*LOCAL, host, *allow_host), lambda at: note(f"The dashboard is at {at} (Ctrl-C stops it).")
-    )
+
+    def began(url: str) -> None:
+        note(f"The dashboard is at {url} (Ctrl-C stops it).")
+
+    serve(asgi, host, port, (*LOCAL, host, *allow_host), began, proxied=proxied)
     return Answer({}, "")
 
 

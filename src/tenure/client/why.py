@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from shlex import join
 from typing import Final
 
@@ -53,7 +53,9 @@ class Case:
         return [one for one in self.serving if task is None or one.tasks is None or task in one.tasks]
 
     def command(self, name: str, *args: str) -> str:
-        return join(["tenure", name, *args])
+        # Names may begin with a dash, as options do.
+        words = ["--", *args] if any(word.startswith("-") and not word.startswith("--") for word in args) else args
+        return join(["tenure", name, *words])
 
     def job(self, id: str) -> Culprit:
         return Culprit("job", id, self.view.queue)
@@ -158,6 +160,9 @@ def _held(case: Case) -> Iterator[Why]:
     if facts.silent_ms is not None or (facts.lease_ends_ms is not None and facts.lease_ends_ms < case.now_ms):
         text = f"worker {view.worker} holds it and sends no heartbeat: the job returns to the queue soon"
         yield Why(WhyCode.HELD_BY_SILENT, text, view.started_ms, facts.lease_ends_ms, worker)
+        if facts.amnesty_ms is not None and facts.amnesty_ms > case.now_ms:
+            text = f"Redis was away: no job of a silent worker returns before {_clock(facts.amnesty_ms)}"
+            yield Why(WhyCode.AFTER_OUTAGE, text, until_ms=facts.amnesty_ms)
         return
     text = f"worker {view.worker} holds it since {_clock(view.started_ms)}"
     yield Why(WhyCode.HELD, text, view.started_ms, None, worker)
@@ -231,9 +236,6 @@ def _ready(case: Case) -> Iterator[Why]:
     view, facts = case.view, case.facts
     if view.state is not State.READY:
         return
-    if facts.amnesty_ms is not None and facts.amnesty_ms > case.now_ms:
-        text = f"Redis was away: jobs of silent workers wait until {_clock(facts.amnesty_ms)}"
-        yield Why(WhyCode.AFTER_OUTAGE, text, until_ms=facts.amnesty_ms)
     if facts.lane is not None and facts.lane.name:
         yield from _lane(case, facts.lane)
     if facts.limit is not None:
@@ -312,15 +314,16 @@ def _order(case: Case) -> Iterator[Why]:
         text = f"share {lane.share} has its turn after {_amount(case, lane.turn or 0, 'other', 'others')}"
         yield Why(WhyCode.SHARE, text, culprit=Culprit("share", lane.share))
     if facts.higher:
-        text = f"{facts.higher:,} {'job' if facts.higher == 1 else 'jobs'} of higher priority come first"
+        one = facts.higher == 1
+        text = f"{facts.higher:,} {'job' if one else 'jobs'} of higher priority {'comes' if one else 'come'} first"
         yield Why(WhyCode.PRIORITY, text)
     if lane is not None and not lane.share and not lane.place and lane.turn is not None:
-        yield Why(WhyCode.TURN, f"{_amount(case, lane.turn, 'lane has its', 'lanes have their')} turn before it")
-    elif facts.before is not None:
-        text = (
-            f"{_amount(case, facts.before, 'job is', 'jobs are')} before it" if facts.before else "it is the next one"
-        )
-        yield Why(WhyCode.TURN, text)
+        before = lane.turn and f"{_amount(case, lane.turn, 'lane has its', 'lanes have their')} turn before it"
+        yield Why(WhyCode.TURN, before or "its lane is the next one")
+    elif facts.before:
+        yield Why(WhyCode.TURN, f"{_amount(case, facts.before, 'job is', 'jobs are')} before it")
+    elif facts.before == 0 and not facts.higher:
+        yield Why(WhyCode.TURN, "it is the next one")
 
 
 def _is_stopped(facts: JobFacts) -> bool:
@@ -354,4 +357,9 @@ def _amount(case: Case, number: int, one: str, many: str) -> str:
 
 
 def _clock(ms: int | None) -> str:
-    return "an unknown time" if ms is None else f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M:%S} UTC"
+    """Return a time, with its date unless it is within half a day from now."""
+    if ms is None:
+        return "an unknown time"
+    at = datetime.fromtimestamp(ms / 1000, UTC)
+    is_near = abs(at - datetime.now(UTC)) < timedelta(hours=12)
+    return f"{at:%H:%M:%S} UTC" if is_near else f"{at:%Y-%m-%d %H:%M:%S} UTC"

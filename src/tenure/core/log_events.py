@@ -276,6 +276,9 @@ REDIS: Final[Mapping[str, LogEvent]] = {
 }
 
 DASHBOARD: Final[Mapping[str, LogEvent]] = {
+    "login_failed": LogEvent(
+        WARNING, "A password of the dashboard was wrong.", "`address`, `user`: from where, and the name that was given"
+    ),
     "audit": LogEvent(
         INFO,
         "An operator changed something in the dashboard.",

@@ -19,6 +19,7 @@ from starlette.requests import Request
 
 from tenure.core.errors import InvalidArgument, NotConfigured, invalid
 from tenure.core.names import shown
+from tenure.runtime.log import log_event
 
 ACTIONS: Final = (
     "retry",
@@ -55,6 +56,7 @@ FAILURES_S: Final = 60.0
 ADDRESSES_MAX: Final = 10_000
 """Addresses with failed passwords that are remembered. Above it, the oldest are forgotten."""
 _N, _R, _P = 2**14, 8, 1
+_BASIC: Final = 'Basic realm="tenure", charset="UTF-8"'
 _KNOWN_MAX: Final = 1_000
 
 
@@ -67,12 +69,12 @@ class Visitor:
 
 
 class Refused(Exception):
-    """A request without a visitor: 401, or 429 after too many failures. `asks`: the browser asks for a password."""
+    """A request without a visitor: the status, the text and the headers of the answer."""
 
-    def __init__(self, status: int, text: str, *, asks: bool = False) -> None:
+    def __init__(self, status: int, text: str, **headers: str) -> None:
         super().__init__(text)
         self.status = status
-        self.asks = asks
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def rights_of(role: Role) -> frozenset[str]:
@@ -81,8 +83,10 @@ def rights_of(role: Role) -> frozenset[str]:
         if role in ROLES:
             return ROLES[role]
         raise invalid("role", f"{' or '.join(map(repr, ROLES))}, or a set of actions", shown(role))
+    if role is not None and not isinstance(role, Collection):
+        raise invalid("role", "a text or a set of actions", type(role).__name__)
     given = frozenset(role or ())
-    if unknown := sorted(given - ROLES["operator"]):
+    if unknown := sorted(map(str, given - ROLES["operator"])):
         raise invalid("role", f"actions among {', '.join((*ACTIONS, PAYLOAD))}", ", ".join(map(shown, unknown)))
     return given
 
@@ -106,9 +110,12 @@ class Access:
             role = self._authorize(request)
             if isawaitable(role):
                 role = await role
-            if role is None:
+            if role is None or role == "" or not isinstance(role, str | Collection):
                 raise Refused(403, "You may not see this dashboard.")
-            rights = rights_of(role)
+            try:
+                rights = rights_of(role)
+            except InvalidArgument as error:
+                raise Refused(500, f"authorize: {error}") from None
             user = request.scope.get("user")
             name = getattr(user, "display_name", "") or (role if isinstance(role, str) else "user")
         return Visitor(str(name), rights & self._kept)
@@ -133,20 +140,22 @@ class Passwords:
         now = self._clock()
         failures = [at for at in self._failures.get(address, ()) if now - at < FAILURES_S]
         if len(failures) >= FAILURES_MAX:
-            raise Refused(429, "Too many wrong passwords from your address. Wait a minute.")
+            raise Refused(429, "Too many wrong passwords from your address. Wait a minute.", retry_after="60")
         header = request.headers.get("authorization", "")
         if not header:
-            raise Refused(401, "A name and a password are needed.", asks=True)
+            raise Refused(401, "A name and a password are needed.", www_authenticate=_BASIC)
         name, password = _basic(header)
         role, kept = self._users.get(name, ("", _NOBODY))
         seen = hmac.digest(self._secret, f"{name}:{password}".encode("utf-8", "surrogateescape"), "sha256")
         if self._known.get(seen) != kept:
+            # It counts before the check, which waits: many at once are no way around the limit.
+            failures = self._failures[address] = [*failures, now]
+            while len(self._failures) > ADDRESSES_MAX:
+                del self._failures[next(iter(self._failures))]
             if not await run_in_threadpool(is_right, password, kept) or not role:
-                self._failures.pop(address, None)
-                self._failures[address] = [*failures, now]
-                while len(self._failures) > ADDRESSES_MAX:
-                    del self._failures[next(iter(self._failures))]
-                raise Refused(401, "The name or the password is wrong.", asks=True)
+                log_event("login_failed", address=address, user=name)
+                raise Refused(401, "The name or the password is wrong.", www_authenticate=_BASIC)
+            self._failures.pop(address, None)
             while len(self._known) >= _KNOWN_MAX:
                 del self._known[next(iter(self._known))]
             self._known[seen] = kept
@@ -199,12 +208,16 @@ def add_user(path: str, name: str, role: str, password: str) -> None:
     rights_of(role)
     if len(password) < 8:
         raise InvalidArgument("A password needs at least 8 characters.")
-    users = read_users(path) if os.path.exists(path) else {}
-    users[name] = (role, hashed(password))
+    lines: list[str] = []
+    if os.path.exists(path):
+        read_users(path)
+        with open(path, encoding="utf-8") as file:
+            lines = [line for line in file.read().splitlines() if line.partition(":")[0] != name]
+    lines.append(f"{name}:{role}:{hashed(password)}")
     new = f"{path}.{secrets.token_hex(4)}"
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.writelines(f"{name}:{role}:{kept}\n" for name, (role, kept) in users.items())
+            file.writelines(f"{line}\n" for line in lines)
         os.replace(new, path)
     except OSError as error:
         raise NotConfigured(f"The password file {path!r} cannot be written: {error.strerror}.") from None

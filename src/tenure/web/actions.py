@@ -123,8 +123,9 @@ async def _of_jobs(given: Given) -> Document:
     picked = _picked(select)
     if picked is None and not select:
         raise InvalidArgument("Nothing is selected. Name a queue, a state or a filter, or pass everything: true.")
-    meant = len(picked) if picked is not None else (await _dry(given)).meant
-    found: Document = {"found": meant, "selection": select}
+    dry = None if picked is not None else await _bulk(given, dry_run=True)
+    meant = len(picked or ()) if dry is None else dry.found
+    found: Document = {"found": meant, "selection": select, "cut": dry is not None and dry.is_cut}
     if given.asked.dry_run or (given.asked.expect is None and meant != 1):
         return found | {"dry_run": True, "expect": meant}
     if given.asked.expect not in (None, meant):
@@ -176,25 +177,18 @@ async def _bulk(given: Given, **options: Any) -> BulkChange:
     return await change(queue, state, **filters, **options)
 
 
-async def _dry(given: Given) -> BulkChange:
-    return await _bulk(given, dry_run=True)
-
-
 async def _change_matching(given: Given, run: Run) -> None:
-    """Change as many jobs as were found, portion by portion; whole queues at once where there is no filter."""
-    narrow = _filters(given).keys() - {"queue", "everything"}
-    at_once = narrow <= ({"state"} if given.action == "purge" else {"lane"}) and given.action in ("purge", "cancel")
+    """Change as many jobs as were found, portion by portion."""
     while (left := run.meant - run.done.total()) > 0:
         before = Counter(run.done)
 
         def report(change: BulkChange, before: Counter[str] = before) -> None:
             run.report(before + Counter(change.done))
 
-        paced = {} if at_once else {"limit": min(left, CHANGED_MAX), "rate": given.asked.rate}
-        change = await _bulk(given, progress=report, **paced)
+        change = await _bulk(given, progress=report, limit=min(left, CHANGED_MAX), rate=given.asked.rate)
         run.done = before + Counter(change.done)
         run.refuse(change.unchanged)
-        if run.done == before or at_once:
+        if run.done == before:
             break
 
 
@@ -250,7 +244,10 @@ async def _of_queue(given: Given) -> Document:
     (queue,) = given.chosen("queue")
     control = given.app.control
     if given.action == "configure":
-        await control.aconfigure(queue, **given.numbers("max_length", "lane_failure", "partitions"))
+        changes = given.numbers("max_length", "lane_failure", "partitions")
+        if not changes:
+            raise invalid("configure", "max_length, lane_failure or partitions", "none of them")
+        await control.aconfigure(queue, **changes)
     else:
         await (control.apause(queue) if given.action == "pause" else control.aresume(queue))
     return await _did(given)
@@ -259,7 +256,11 @@ async def _of_queue(given: Given) -> Document:
 async def _of_lane(given: Given) -> Document:
     queue, lane = given.chosen("queue", "lane")
     change = given.app.control.apark_lane if given.action == "park" else given.app.control.aresume_lane
-    return await _did(given, await change(queue, lane), f"Lane {lane!r} was so before.")
+    return await _did(
+        given,
+        await change(queue, lane),
+        f"Lane {lane!r} is parked already." if given.action == "park" else f"Lane {lane!r} is not parked.",
+    )
 
 
 async def _of_schedule(given: Given) -> Document:

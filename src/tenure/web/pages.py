@@ -24,7 +24,7 @@ from tenure.core.names import shown as shown_name
 from tenure.manage.documents import Document
 from tenure.web import shown
 from tenure.web.access import PAYLOAD, Visitor
-from tenure.web.reads import FILTERS, PAGE_MAX, Reads
+from tenure.web.reads import CURSOR_MAX, FILTERS, PAGE_MAX, Reads, part, whole
 from tenure.web.redact import SHOWN_MAX
 from tenure.web.runs import Runs
 
@@ -39,6 +39,9 @@ HISTORIES_MAX: Final = 50
 """Queues of which a page reads the history."""
 RUNNING_QUEUES_MAX: Final = 20
 """Queues of which the page of workers reads the running jobs."""
+QUEUES_SHOWN: Final = 50
+GROUPS_SHOWN: Final = 50
+"""Rows of the pages of queues and of errors, so that they stay small."""
 TASKS_MAX: Final = 500
 """Tasks that the form for a new job proposes."""
 SILENT_MS: Final = 15_000
@@ -80,10 +83,10 @@ class Pages:
             Page("queues", "queues.html", "Queues", self._queues, after),
             Page("queues/{queue}", "queue.html", "Queue", self._queue, frozenset({"reasons"})),
             Page("jobs", "jobs.html", "Jobs", self._jobs, of_jobs),
-            Page("jobs/{queue}/{id:path}", "job.html", "Job", self._job),
+            Page("jobs/{queue}/{id}", "job.html", "Job", self._job),
             Page("errors", "errors.html", "Errors", self._errors, queue),
             Page("lanes", "lanes.html", "Lanes", self._lanes, frozenset({"queue", "state", "after"})),
-            Page("lanes/{queue}/{name:path}", "lane.html", "Lane", self._lane),
+            Page("lanes/{queue}/{name}", "lane.html", "Lane", self._lane),
             Page("schedules", "schedules.html", "Schedules", self._schedules, frozenset({"queue", "after"})),
             Page("limits", "limits.html", "Limits", self._limits, after),
             Page("workers", "workers.html", "Workers", self._workers, after),
@@ -146,7 +149,7 @@ class Pages:
         }
 
     async def _queues(self, request: Request, visitor: Visitor) -> Context:
-        seen = await self._reads.overview(request.query_params.get("after", ""))
+        seen = await self._reads.overview(request.query_params.get("after", ""), QUEUES_SHOWN)
         names = [view["name"] for view in seen["queues"]]
         hours = await self._histories(names[:HISTORIES_MAX])
         return {
@@ -162,7 +165,7 @@ class Pages:
         return {name: await self._reads.minutes(name) for name in queues}
 
     async def _queue(self, request: Request, visitor: Visitor) -> Context:
-        name = queue_name(request.path_params["queue"])
+        name = queue_name(part(request, "queue"))
         seen = await self._reads.queue(name)
         if not seen["queues"]:
             raise HTTPException(503, seen["refused"][0]["error"])
@@ -198,7 +201,7 @@ class Pages:
         }
 
     async def _job(self, request: Request, visitor: Visitor) -> Context:
-        name, id = queue_name(request.path_params["queue"]), request.path_params["id"]
+        name, id = queue_name(part(request, "queue")), part(request, "id")
         found = await self._reads.job(name, id, content=PAYLOAD in visitor.rights)
         if found is None:
             raise HTTPException(404, f"There is no job {shown_name(id)} in queue {name!r}, or its record has expired.")
@@ -207,7 +210,10 @@ class Pages:
     async def _errors(self, request: Request, visitor: Visitor) -> Context:
         name = request.query_params.get("queue") or None
         found = await self._reads.errors(name and queue_name(name))
-        return {"found": found, "queue": name, "live": _events({one["queue"] for one in found["groups"]})}
+        groups = found["groups"][:GROUPS_SHOWN]
+        more = found["more"] + len(found["groups"]) - len(groups)
+        live = _events({one["queue"] for one in groups})
+        return {"found": found | {"groups": groups, "more": more}, "queue": name, "live": live}
 
     async def _lanes(self, request: Request, visitor: Visitor) -> Context:
         if not self._reads.offers(Feature.LANES):
@@ -217,10 +223,9 @@ class Pages:
             seen = await self._reads.overview()
             lanes = await self._reads.blocked_lanes(seen["queues"])
             return {"lanes": lanes, "next": None, "queue": None, "state": None, "states": LISTED, "live": ["queues"]}
-        cursor = request.query_params.get("after") or "0"
-        if not cursor.isdigit():
-            raise invalid("after", "the cursor of an earlier page", shown_name(cursor))
-        found = await self._reads.lanes(queue_name(name), state, int(cursor[:20]))
+        after = request.query_params.get("after", "")
+        cursor = whole(after, "after", "the cursor of an earlier page", CURSOR_MAX)
+        found = await self._reads.lanes(queue_name(name), state, cursor)
         lanes = [{**one, "queue": name} for one in found["lanes"]]
         return {
             "lanes": lanes,
@@ -232,8 +237,8 @@ class Pages:
         }
 
     async def _lane(self, request: Request, visitor: Visitor) -> Context:
-        name = queue_name(request.path_params["queue"])
-        found = await self._reads.lane(name, request.path_params["name"])
+        name = queue_name(part(request, "queue"))
+        found = await self._reads.lane(name, part(request, "name"))
         title = found["lane"]["name"]
         return {"queue": name, "lane": found["lane"], "jobs": found["jobs"], "title": title, "live": _events([name])}
 

@@ -7,8 +7,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import unquote
 
-from tenure.core.engine import Feature, FullEngine
+from starlette.requests import Request
+
+from tenure.core.engine import AUDIT_MAX, Feature, FullEngine
 from tenure.core.errors import invalid
 from tenure.core.job import State
 from tenure.core.names import shown
@@ -44,6 +47,10 @@ FILTERS: Final = ("queue", "state", "task", "error", "lane", "older_than", "newe
 AGES: Final = ("older_than", "newer_than")
 
 
+CURSOR_MAX: Final = 2**64 - 1
+"""The cursors of Redis are 64-bit numbers."""
+
+
 class DashboardApp(Protocol):
     """What the dashboard needs of an app."""
 
@@ -76,11 +83,11 @@ class Reads:
         """Read everything again: something was changed."""
         self._kept.clear()
 
-    async def overview(self, after: str = "") -> Document:
-        """All queues and workers; of more than 100 queues those behind `after`."""
+    async def overview(self, after: str = "", limit: int = PAGE_MAX) -> Document:
+        """Up to 100 queues by name, those behind `after`, and all workers."""
 
         async def read() -> Document:
-            seen = await self._app.inspect.aoverview(after=after, limit=PAGE_MAX)
+            seen = await self._app.inspect.aoverview(after=after, limit=limit)
             self.spent += 2 + 2 * len(seen.queues) + len({name for one in seen.workers for name in one.queues})
             document = overview_document(seen) | refused_document(seen)
             document["queues"] = [asdict(view) for view in seen.queues]
@@ -88,7 +95,7 @@ class Reads:
             document["next"] = seen.queues[-1].name if seen.left_out and seen.queues else None
             return document
 
-        return await self._shared(("overview", after), _KEPT_S, read)
+        return await self._shared(("overview", after, limit), _KEPT_S, read)
 
     async def queue(self, name: str) -> Document:
         """One queue, its workers, and its settings."""
@@ -176,7 +183,9 @@ class Reads:
             found = await self._app.inspect.aerrors(queue)
             self.spent += found.jobs // 50
             self.spent += 1 if queue is not None else 1 + len((await self.overview())["queues"])
-            return {"groups": [asdict(one) for one in found.groups], "jobs": found.jobs, "whole": found.is_whole}
+            groups = [asdict(one) for one in found.groups[:PAGE_MAX]]
+            more = len(found.groups) - len(groups)
+            return {"groups": groups, "more": more, "jobs": found.jobs, "whole": found.is_whole}
 
         return await self._shared(("errors", queue), 2 * _KEPT_S, read)
 
@@ -247,14 +256,12 @@ class Reads:
 
     async def audit(self, after: str) -> Document:
         """What operators did, the newest first. `after`: how many entries are left out."""
-        if not (after or "0").isdigit() or len(after) > 4:
-            raise invalid("after", "the cursor of an earlier page", shown(after))
 
         async def read() -> list[audit.AuditEntry]:
             self.spent += 1
             return await self._app.inspect.aaudit()
 
-        start = int(after or 0)
+        start = whole(after, "after", "the cursor of an earlier page", AUDIT_MAX)
         found = await self._shared(("audit",), _KEPT_S, read)
         entries = [
             {name: getattr(one, name) for name in one.__struct_fields__} for one in found[start : start + PAGE_MAX]
@@ -278,6 +285,19 @@ class Reads:
     def offers(self, feature: Feature) -> bool:
         """Whether the wire format has a feature."""
         return feature in self.features
+
+
+def part(request: Request, name: str) -> str:
+    """Return a part of the path. It stays encoded until here, so a name may have slashes and end like another route."""
+    return unquote(request.path_params[name])
+
+
+def whole(text: str, field: str, rule: str, most: int, least: int = 0) -> int:
+    """Return a number of a query; empty: the least. Raises `InvalidArgument`."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(most)) else -1
+    if text and not least <= number <= most:
+        raise invalid(field, rule, shown(text))
+    return number if text else least
 
 
 def with_ages(filters: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,10 @@ class _Exact(str):
 
 
 class Redactor:
-    """Hides fields by name, as `("password", "*.token")`: a name, or a pattern for the path from the top, with dots."""
+    """Hides fields by name, as `("password", "card.number", "*.token")`.
+
+    A name means the field at any depth, a pattern with a dot the path from the top; `*` stands for any part of it.
+    """
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         if isinstance(patterns, str) or not all(patterns):
@@ -33,8 +36,11 @@ class Redactor:
     def hides(self, path: str) -> bool:
         """Whether a field is hidden. `path`: names from the top, each after a dot."""
         path = path.lower()
-        name = path.rpartition(".")[2]
-        return any(fnmatchcase(path if "." in one else name, one) for one in self._patterns)
+        name, from_top = path.rpartition(".")[2], path.removeprefix(".")
+        return any(
+            fnmatchcase(path, one) or fnmatchcase(from_top, one) if "." in one else fnmatchcase(name, one)
+            for one in self._patterns
+        )
 
     def fields(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return fields with the hidden ones hidden."""

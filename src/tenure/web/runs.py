@@ -109,16 +109,15 @@ class Runs:
     async def _change(
         self, run: Run, change: Callable[[Run], Awaitable[None]], ended: Callable[[Run], Awaitable[None]]
     ) -> None:
-        run.error = "The dashboard was stopped, or has a fault: see its log."
-        state = "failed"
+        state, why = "failed", "The dashboard was stopped, or has a fault: see its log."
         try:
             await change(run)
-            state, run.error = "finished", ""
+            state, why = "finished", ""
         except Stopped:
-            state, run.error = "stopped", ""
+            state, why = "stopped", ""
         except TenureError as error:
-            run.error = str(error)
+            why = str(error)
         finally:
-            run.state, run.ended_ms = state, round(time.time() * limits.SECOND)
+            run.state, run.error, run.ended_ms = state, why, round(time.time() * limits.SECOND)
             self._changed()
             await ended(run)

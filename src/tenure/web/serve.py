@@ -17,8 +17,12 @@ class PortInUse(TenureError):
     """Another program listens at the address."""
 
 
-def serve(app: ASGIApp, host: str, port: int, hosts: Collection[str], began: Callable[[str], None]) -> None:
+def serve(
+    app: ASGIApp, host: str, port: int, hosts: Collection[str], began: Callable[[str], None], *, proxied: bool
+) -> None:
     """Serve an app until SIGINT or SIGTERM. `hosts`: the names of this host in requests. `began` gets the URL.
+
+    `proxied`: a proxy on this machine states the address of the client in X-Forwarded-For.
 
     Raises `NotConfigured` and `PortInUse`.
     """
@@ -42,6 +46,8 @@ def serve(app: ASGIApp, host: str, port: int, hosts: Collection[str], began: Cal
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=proxied,
+        forwarded_allow_ips="127.0.0.1,::1",
         lifespan="off",
         timeout_graceful_shutdown=1,
     )

@@ -16,7 +16,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tenure.core.engine import Feature
 from tenure.core.errors import (
     DuplicateJob,
     InvalidArgument,
@@ -36,7 +35,7 @@ from tenure.web.access import PAYLOAD, Access, Authorize, Refused, Visitor, addr
 from tenure.web.actions import OF_MANY, TABLE, Asked, Conflict, Given
 from tenure.web.live import Live
 from tenure.web.pages import Pages
-from tenure.web.reads import FILTERS, PAGE_MAX, DashboardApp, Reads
+from tenure.web.reads import CURSOR_MAX, FILTERS, PAGE_MAX, DashboardApp, Reads, part, whole
 from tenure.web.redact import Redactor
 from tenure.web.runs import Runs
 
@@ -130,13 +129,13 @@ class Site:
             Place("queues", lambda asked, _: reads.overview(asked.query_params.get("after", "")), listed),
             Place("queues/{queue}", lambda asked, _: reads.queue(_queue(asked))),
             Place("jobs", self._jobs, of_jobs),
-            Place("jobs/{queue}/{id:path}/why", self._why),
-            Place("jobs/{queue}/{id:path}/payload", self._payload, right=PAYLOAD),
-            Place("jobs/{queue}/{id:path}/result", self._payload, right=PAYLOAD),
-            Place("jobs/{queue}/{id:path}", self._job),
+            Place("jobs/{queue}/{id}/why", self._why),
+            Place("jobs/{queue}/{id}/payload", self._payload, right=PAYLOAD),
+            Place("jobs/{queue}/{id}/result", self._payload, right=PAYLOAD),
+            Place("jobs/{queue}/{id}", self._job),
             Place("errors", lambda asked, _: reads.errors(_asked_queue(asked)), frozenset({"queue"})),
             Place("lanes", self._lanes, frozenset({"queue", "state", "after"})),
-            Place("lanes/{queue}/{name:path}", lambda asked, _: reads.lane(_queue(asked), asked.path_params["name"])),
+            Place("lanes/{queue}/{name}", lambda asked, _: reads.lane(_queue(asked), part(asked, "name"))),
             Place("reasons", lambda asked, _: reads.reasons(_needed(asked, "queue")), frozenset({"queue"})),
             Place("schedules", self._schedules, frozenset({"queue", "after"})),
             Place("limits", lambda asked, _: reads.limits(asked.query_params.get("after", "")), listed),
@@ -200,7 +199,7 @@ class Site:
             raise HTTPException(415, f"An action is JSON: send the content type {JSON}.")
         try:
             asked = _decode(await _body(request))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"The body is not an action: {error}") from None
         if not 1 <= asked.rate <= 100_000:
             raise invalid("rate", "1 to 100,000 jobs a second", shown(asked.rate))
@@ -220,22 +219,21 @@ class Site:
 
     async def _jobs(self, request: Request, visitor: Visitor) -> Document:
         given = dict(request.query_params)
-        limit, after = given.pop("limit", str(PAGE_MAX)), given.pop("after", None)
-        if not limit.isdigit() or not 1 <= int(limit[:9]) <= PAGE_MAX:
-            raise invalid("limit", f"1 to {PAGE_MAX}", shown(limit))
-        return await self.reads.jobs({name: value for name, value in given.items() if value}, after or None, int(limit))
+        limit = whole(given.pop("limit", "") or str(PAGE_MAX), "limit", f"1 to {PAGE_MAX}", PAGE_MAX, 1)
+        after = given.pop("after", None) or None
+        return await self.reads.jobs({name: value for name, value in given.items() if value}, after, limit)
 
     async def _job(self, request: Request, visitor: Visitor) -> Document:
         return await self._found(request, content=PAYLOAD in visitor.rights)
 
     async def _found(self, request: Request, *, content: bool) -> Document:
-        found = await self.reads.job(_queue(request), request.path_params["id"], content=content)
+        found = await self.reads.job(_queue(request), part(request, "id"), content=content)
         if found is None:
             raise HTTPException(404, "There is no such job, or its record has expired.")
         return found
 
     async def _why(self, request: Request, visitor: Visitor) -> Document:
-        found = await self.reads.why(_queue(request), request.path_params["id"])
+        found = await self.reads.why(_queue(request), part(request, "id"))
         if found is None:
             raise HTTPException(404, "There is no such job, or its record has expired.")
         return found
@@ -247,15 +245,12 @@ class Site:
         return Response(text or "", media_type="text/plain", headers=headers)
 
     async def _lanes(self, request: Request, visitor: Visitor) -> Document:
-        cursor = request.query_params.get("after") or "0"
-        if not cursor.isdigit():
-            raise invalid("after", "the cursor of an earlier page", shown(cursor))
+        after = request.query_params.get("after", "")
+        cursor = whole(after, "after", "the cursor of an earlier page", CURSOR_MAX)
         state = request.query_params.get("state") or LaneState.BLOCKED.value
-        return await self.reads.lanes(_needed(request, "queue"), state, int(cursor[:20]))
+        return await self.reads.lanes(_needed(request, "queue"), state, cursor)
 
     async def _schedules(self, request: Request, visitor: Visitor) -> Document:
-        if not self.reads.offers(Feature.SCHEDULES):
-            return {"schedules": [], "next": None}
         return await self.reads.schedules(_asked_queue(request), request.query_params.get("after", ""))
 
     async def _runs(self, request: Request, visitor: Visitor) -> Document:
@@ -263,7 +258,7 @@ class Site:
 
 
 def _queue(request: Request) -> str:
-    return queue_name(request.path_params["queue"])
+    return queue_name(part(request, "queue"))
 
 
 def _asked_queue(request: Request) -> str | None:
@@ -299,13 +294,13 @@ def _check_origin(request: Request) -> None:
 
 
 async def _body(request: Request) -> bytes:
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
         if size > BODY_MAX:
             raise HTTPException(413, f"The body has more than {BODY_MAX:,} bytes.")
-        parts.append(part)
-    return b"".join(parts)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _document(document: Document, status: int = 200) -> Response:
@@ -329,8 +324,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    headers = {"www-authenticate": 'Basic realm="tenure", charset="UTF-8"'} if error.asks else None
-    return _error(request, error.status, str(error), headers)
+    return _error(request, error.status, str(error), error.headers)
 
 
 async def _conflict(request: Request, error: Exception) -> Response:
@@ -344,7 +338,10 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 class _Guarded:
-    """Adds the headers that keep other sites out. `root_path`: of a proxy that removes it."""
+    """Adds the headers that keep other sites out, and leaves the parts of a path encoded: see `part`.
+
+    `root_path`: of a proxy that removes it.
+    """
 
     def __init__(self, app: ASGIApp, root_path: str | None) -> None:
         self._app = app
@@ -358,6 +355,8 @@ class _Guarded:
                     headers.setdefault(name, value)
             await send(message)
 
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope = {**scope, "path": scope["raw_path"].partition(b"?")[0].decode("latin-1")}
         if self._root_path is not None and not scope.get("root_path"):
             scope = {**scope, "root_path": self._root_path.rstrip("/")}
         await self._app(scope, receive, sending)

@@ -280,9 +280,13 @@ def test_held_by_silent(world: World) -> None:
 
 
 def test_after_outage(world: World) -> None:
-    world.put("x")
+    world.put("x", "y")
+    world.take_one()
+    world.pass_time(LEASE_MS + 50)
     world.command("HSET", world.key("meta"), "amnesty", round(time.time() * 1_000) + 60_000)
-    check(why(world, "x"), WhyCode.AFTER_OUTAGE, f"Redis was away: jobs of silent workers wait until {CLOCK}")
+    (outage,) = why(world, "x").also
+    check(outage, WhyCode.AFTER_OUTAGE, f"Redis was away: no job of a silent worker returns before {CLOCK}")
+    assert WhyCode.AFTER_OUTAGE not in {one.code for one in (why(world, "y"), *why(world, "y").also)}
 
 
 def test_unreachable(world: World) -> None:
