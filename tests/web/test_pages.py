@@ -11,6 +11,7 @@ import pytest
 from tenure import Every, Tenure
 from tenure.core.job import WorkerView
 from tenure.core.shape import Progress
+from tenure.core.steps import Command, Steps
 from tenure.redis.sync import SyncDriver
 from tenure.web import dashboard, shown
 from tenure.web.redact import HIDDEN, Redactor
@@ -190,6 +191,17 @@ def test_progress_worker_and_attempts_are_on_the_page_of_a_job(
     assert "25%" in text
     assert "w-1" in text
     assert ">j</a>" in browser.page("workers").text
+
+
+def test_an_id_that_is_no_text_is_shown(app: Tenure, driver: SyncDriver, browser: Browser) -> None:
+    def garbage() -> Steps[None]:
+        yield Command(("ZADD", "{tenure:q}:failed", 1, b"\xff\xfe"))
+        yield Command(("ZADD", "{tenure}:queues", 9_999_999_999_999, b"\xff\xfe"))
+
+    app.queue("q").enqueue(b"x")
+    driver.run(garbage())
+    for path in (*PAGES, "queues/q", "jobs?queue=q", "jobs/q/%FF%FE", "api/v1/jobs?queue=q", "api/v1/errors"):
+        assert browser.page(path).status == 200, path
 
 
 def test_a_dashboard_below_a_path(app: Tenure, serve: Serve) -> None:

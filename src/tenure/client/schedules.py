@@ -15,6 +15,7 @@ from tenure.client.call import RawPayload, TaskCall
 from tenure.client.client import JobSource, asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
 from tenure.client.handle import JobHandle
+from tenure.client.inspect import queue_names
 from tenure.client.options import NONE_GIVEN, OF_USING, UsingOptions
 from tenure.client.schedule import (
     Policies,
@@ -258,7 +259,7 @@ class Schedules:
             print(schedule.queue, schedule.name, schedule.explanation, schedule.next)
         """
         self._client.require(Feature.SCHEDULES)
-        queues = (yield from self._client.engine.queues()) if queue is None else [names.queue_name(queue)]
+        queues = (yield from queue_names(self._client.engine)) if queue is None else [names.queue_name(queue)]
         found: dict[tuple[str, str], ScheduleView] = {}
         for one in queues:
             cursor = 0

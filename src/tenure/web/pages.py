@@ -125,7 +125,8 @@ class Pages:
         context = await page.read(request, visitor)
         context["live"] = ["tick", "runs", "redis", *context.get("live", ())]
         text = self._templates.get_template(page.template).render(known | context)
-        return Response(text, media_type="text/html", headers={"vary": "accept"})
+        data = text.encode("utf-8", "backslashreplace")
+        return Response(data, media_type="text/html", headers={"vary": "accept"})
 
     async def static(self, request: Request) -> Response:
         """Return a file of the pages. Its name has a hash of its content, so it may be kept."""

@@ -32,6 +32,7 @@ from tenure.manage.documents import (
 )
 from tenure.manage.inspect import JobSearch
 from tenure.web.redact import Redactor
+from tenure.web.shown import BYTES
 
 T = TypeVar("T")
 
@@ -289,7 +290,7 @@ class Reads:
 
 def part(request: Request, name: str) -> str:
     """Return a part of the path. It stays encoded until here, so a name may have slashes and end like another route."""
-    return unquote(request.path_params[name])
+    return unquote(request.path_params[name], errors=BYTES)
 
 
 def whole(text: str, field: str, rule: str, most: int, least: int = 0) -> int:

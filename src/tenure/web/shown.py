@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 
 from tenure.core import limits
 
+BYTES: Final = "surrogateescape"
+"""How bytes that are no UTF-8 are kept in a text: ids of other programs may have some."""
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -59,12 +61,12 @@ def number(value: float | None) -> str:
 
 def path(*parts: str) -> str:
     """Return the parts of a path, encoded."""
-    return "/".join(quote(part, safe="") for part in parts)
+    return "/".join(quote(part, safe="", errors=BYTES) for part in parts)
 
 
 def query(**values: Any) -> str:
     """Return a query string of the values that are set."""
-    return urlencode({name: value for name, value in values.items() if value not in (None, "")})
+    return urlencode({name: value for name, value in values.items() if value not in (None, "")}, errors=BYTES)
 
 
 def spark(values: Sequence[float], label: str) -> Markup:

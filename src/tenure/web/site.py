@@ -312,7 +312,7 @@ def _error(request: Request, status: int, text: str, headers: Mapping[str, str] 
     text = masked(text)
     if "/api/v1/" in request.url.path:
         return Response(encoded({"error": text}), status, headers, JSON)
-    return Response(text + "\n", status, headers, "text/plain")
+    return Response((text + "\n").encode("utf-8", "backslashreplace"), status, headers, "text/plain")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
