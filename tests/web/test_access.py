@@ -132,6 +132,18 @@ def test_users_of_the_password_file(app: Tenure, serve: Serve, users: str) -> No
     assert PASSWORD not in Path(users).read_text()
 
 
+def test_a_change_of_the_password_file_counts_at_once(app: Tenure, serve: Serve, users: str) -> None:
+    browser = serve(site(app, Access(passwords=Passwords(users))))
+    browser.headers = basic("ada", PASSWORD)
+    assert browser.page("queues").status == 200
+    lines = Path(users).read_text().splitlines()
+    Path(users).write_text("\n".join(line for line in lines if not line.startswith("ada")))
+    os.utime(users, (1, 1))
+    assert browser.page("queues").status == 401
+    os.remove(users)
+    assert browser.page("queues").status == 500
+
+
 def test_five_wrong_passwords_a_minute(app: Tenure, serve: Serve, users: str) -> None:
     now = 0.0
     browser = serve(site(app, Access(passwords=Passwords(users, lambda: now))))

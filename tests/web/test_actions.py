@@ -159,13 +159,15 @@ def test_the_audit_has_each_action_and_no_payload(app: Tenure, browser: Browser,
     entries = browser.get("audit")["audit"]
     assert [(one["action"], one["count"], one["result"]) for one in entries][:3] == [
         ("discard", 2, "finished"),
+        ("discard", 2, "begun"),
         ("retry", 0, "nothing to do"),
-        ("retry", 1, "done"),
     ]
     assert entries[0]["selection"] == {"queue": "images", "state": "failed"}
     assert (entries[0]["user"], entries[0]["address"]) == ("unnamed", "127.0.0.1")
     assert "s3cret" not in str(entries)
     assert [entry.action for entry in app.inspect.audit()] == [one["action"] for one in entries]
+    browser.post("limit_set", {"name": "stripe"}, concurrency=3)
+    assert browser.get("audit")["audit"][0]["selection"] == {"name": "stripe", "concurrency": "3"}
 
 
 @pytest.mark.parametrize(

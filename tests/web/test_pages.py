@@ -200,8 +200,9 @@ def test_an_id_that_is_no_text_is_shown(app: Tenure, driver: SyncDriver, browser
 
     app.queue("q").enqueue(b"x")
     driver.run(garbage())
-    for path in (*PAGES, "queues/q", "jobs?queue=q", "jobs/q/%FF%FE", "api/v1/jobs?queue=q", "api/v1/errors"):
+    for path in (*PAGES, "queues/q", "jobs?queue=q", "api/v1/jobs?queue=q", "api/v1/errors"):
         assert browser.page(path).status == 200, path
+    assert browser.page("jobs/q/%FF%FE").status == 404
 
 
 def test_a_dashboard_below_a_path(app: Tenure, serve: Serve) -> None:

@@ -52,10 +52,11 @@ class Case:
         task = self.view.task
         return [one for one in self.serving if task is None or one.tasks is None or task in one.tasks]
 
-    def command(self, name: str, *args: str) -> str:
-        # Names may begin with a dash, as options do.
-        words = ["--", *args] if any(word.startswith("-") and not word.startswith("--") for word in args) else args
-        return join(["tenure", name, *words])
+    def command(self, name: str, *names: str, **options: str) -> str:
+        words = [word for option, value in options.items() for word in (f"--{option}", *([value] if value else []))]
+        if any(one.startswith("-") for one in names):  # as options do
+            return join(["tenure", name, *words, "--", *names])
+        return join(["tenure", name, *names, *words])
 
     def job(self, id: str) -> Culprit:
         return Culprit("job", id, self.view.queue)
@@ -200,7 +201,7 @@ def _later(case: Case) -> Iterator[Why]:
         text = f"it runs after job {owner.id}, which has its unique key and {_doing(owner)}"
         yield Why(WhyCode.AFTER_UNIQUE, text, owner.since_ms, owner.due_ms, case.job(owner.id))
         return
-    command = case.command("reschedule", view.queue, view.id, "--delay", "0")
+    command = case.command("reschedule", view.queue, view.id, delay="0")
     if view.failures and view.error is not None:
         text = (
             f"attempt {view.failures + view.crashes} failed ({view.error.type}): the next is at {_clock(view.due_ms)}"
@@ -227,7 +228,7 @@ def _workers(case: Case) -> Iterator[Why]:
     elif all(one.quiet for one in able):
         quiet = able[0].id
         text = f"worker {quiet} is quiet: it starts no jobs" if len(able) == 1 else "all its workers are quiet"
-        yield Why(WhyCode.QUIET, text, culprit=Culprit("worker", quiet), command=case.command("quiet", quiet, "--off"))
+        yield Why(WhyCode.QUIET, text, culprit=Culprit("worker", quiet), command=case.command("quiet", quiet, undo=""))
     elif view.state is State.UNROUTABLE:
         yield Why(WhyCode.TURN, "a worker with its task came back: it is ready within seconds")
 
@@ -251,7 +252,7 @@ def _lane(case: Case, lane: LaneFacts) -> Iterator[Why]:
     view = case.view
     culprit = Culprit("lane", lane.name, view.queue)
     if lane.parked_ms is not None:
-        by, command = "a user", case.command("resume", view.queue, "--lane", lane.name)
+        by, command = "a user", case.command("resume", view.queue, lane=lane.name)
         if lane.is_moving:
             by, command = "a move from another server", case.command("info", view.queue)
         elif lane.parked_by:

@@ -125,7 +125,9 @@ class Passwords:
     """The users of a password file, a line each: `name:role:scrypt$salt$hash`. Raises `NotConfigured`."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._users = read_users(path)
+        self._path, self._read_at = path, 0
+        self._users: dict[str, tuple[str, str]] = {}
+        self._read()
         if not self._users:
             raise NotConfigured(f"The password file {path!r} has no user. Add one: {_ADVICE.format(path)}")
         self._clock = clock
@@ -136,6 +138,7 @@ class Passwords:
 
     async def check(self, request: Request) -> tuple[str, frozenset[str]]:
         """Return the name and the rights of the user with the password of the request. Raises `Refused`."""
+        self._read()
         address = address_of(request)
         now = self._clock()
         failures = [at for at in self._failures.get(address, ()) if now - at < FAILURES_S]
@@ -160,6 +163,16 @@ class Passwords:
                 del self._known[next(iter(self._known))]
             self._known[seen] = kept
         return name, ROLES[role]
+
+    def _read(self) -> None:
+        """Read the file if it has changed. Raises `NotConfigured`, so that an old one lets no user in."""
+        try:
+            changed = os.stat(self._path).st_mtime_ns
+        except OSError:
+            changed = -1
+        if changed != self._read_at:
+            self._users = read_users(self._path)
+            self._read_at = changed
 
 
 def _basic(header: str) -> tuple[str, str]:

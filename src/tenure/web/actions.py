@@ -21,6 +21,11 @@ from tenure.web.access import Visitor
 from tenure.web.reads import FILTERS, DashboardApp, with_ages
 from tenure.web.runs import Run, Runs
 
+NOTED: Final = (
+    *("reason", "task", "lane", "priority", "delay", "id", "cron", "every_s", "max_length", "lane_failure"),
+    *("partitions", "concurrency", "per_second", "per_minute", "per_hour", "per_day", "burst"),
+)
+"""The arguments that the audit has."""
 PICKED_MAX: Final = 500
 """Jobs that one action names by their ids."""
 RATE: Final = 1_000
@@ -92,7 +97,8 @@ class Given:
         """Note the action in the audit."""
         selection: dict[str, Any] = dict(self.asked.select)
         if picked := selection.pop("jobs", None):
-            selection["ids"] = " ".join(str(one[1]) for one in picked[:20])
+            selection["jobs"] = " ".join(f"{queue}/{id}" for queue, id in picked[:20])
+        selection |= {name: value for name in NOTED if (value := getattr(self.asked, name)) not in (None, "")}
         entry = entry_of(self.visitor.name, self.address, self.action, selection, count, result)
         await self.app.control.anote(entry)
 
@@ -140,6 +146,7 @@ async def _of_jobs(given: Given) -> Document:
         await given.note(run.done.total(), f"{run.state}: {run.error}" if run.error else run.state)
 
     selection = dict(select) if picked is None else {"jobs": len(picked)}
+    await given.note(meant, "begun")
     run = given.runs.begin(given.action, given.visitor.name, selection, meant, change, ended)
     return found | {"run": run.id}
 
@@ -215,9 +222,8 @@ async def _edit(given: Given) -> Document:
     queue, id = given.chosen("queue", "id")
     if given.asked.payload is None:
         raise invalid("payload", "the new payload as text", "nothing")
-    if not await given.app.control.aretry(queue, id, payload=given.asked.payload):
-        raise Conflict(f"Job {id!r} has begun, waits in its queue, or is gone: it cannot be changed now.")
-    return await _did(given)
+    done = await given.app.control.aretry(queue, id, payload=given.asked.payload)
+    return await _did(given, done, f"Job {id!r} has begun, waits in its queue, or is gone: it cannot be changed now.")
 
 
 async def _enqueue(given: Given) -> Document:

@@ -89,7 +89,7 @@ class Live:
                 self.note(_ALL)
             # What the pages read after the events of this look is in the pause after the next one.
             calls, spent = self._reads.spent - spent, self._reads.spent
-            await asyncio.sleep(max(LOOK_S, calls / CALLS_A_SECOND))
+            await asyncio.sleep(min(max(LOOK_S, calls / CALLS_A_SECOND), TICK_S))
 
 
 def _parts(overview: dict[str, Any]) -> dict[str, Any]:

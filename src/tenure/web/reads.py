@@ -42,6 +42,8 @@ KEPT_MAX: Final = 500
 _KEPT_S: Final = 1.0
 _HISTORY_S: Final = 10.0
 """How long an answer is kept: workers add to the history every ten seconds."""
+_COUNT_S: Final = 60.0
+"""The same for a count of reasons, which takes a call for each job."""
 FILTERS: Final = ("queue", "state", "task", "error", "lane", "older_than", "newer_than", "place")
 
 
@@ -175,7 +177,7 @@ class Reads:
             reasons = {code.value: number for code, number in count.reasons.items()}
             return {"queue": queue, "jobs": count.jobs, "whole": count.is_whole, "reasons": reasons}
 
-        return await self._shared(("reasons", queue), _HISTORY_S, read)
+        return await self._shared(("reasons", queue), _COUNT_S, read)
 
     async def errors(self, queue: str | None) -> Document:
         """Failed and broken jobs by task, type of error and place."""
@@ -213,8 +215,9 @@ class Reads:
         for view in queues:
             for state, count in ((LaneState.BLOCKED, "blocked_lanes"), (LaneState.PARKED, "parked_lanes")):
                 if view[count] and not view["unreachable"] and len(found) < PAGE_MAX:
-                    page = await self.lanes(view["name"], state.value, 0)
-                    found += ({**one, "queue": view["name"]} for one in page["lanes"])
+                    lanes, _ = await self._app.inspect.aall_lanes(view["name"], state, PAGE_MAX)
+                    self.spent += 1 + view["partitions"]
+                    found += ({**asdict(one), "queue": view["name"]} for one in lanes)
         return found[:PAGE_MAX]
 
     async def schedules(self, queue: str | None, after: str) -> Document:

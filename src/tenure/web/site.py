@@ -160,7 +160,9 @@ class Site:
             Conflict: _conflict,
             HTTPException: _http,
         }
-        return Starlette(routes=[*api, static, *pages], exception_handlers=handlers)
+        app = Starlette(routes=[*api, static, *pages], exception_handlers=handlers)
+        app.router.redirect_slashes = False  # the path before a proxy is not known
+        return app
 
     def _json(self, place: Place) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:

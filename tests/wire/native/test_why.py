@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from typing import Any, Final
 
+import click
 import pytest
 
+from tenure.cli import commands
 from tenure.client.why import Case, explain, reasons_of, why_of
 from tenure.core.engine import Alone
 from tenure.core.errors import Unreachable
@@ -53,6 +56,11 @@ def check(found: Why, code: WhyCode, text: str, culprit: Culprit | None = None, 
     assert found.code is code, found
     assert re.fullmatch(text, found.text), found.text
     assert (found.culprit, found.command) == (culprit, command)
+    if command:
+        _, name, *words = shlex.split(command)
+        parsed = commands.get_command(click.Context(commands), name)
+        assert parsed is not None
+        parsed.make_context(name, words)
     return found
 
 
@@ -220,7 +228,7 @@ def test_quiet(world: World) -> None:
     announce(world, quiet=True)
     world.put("x")
     text = "worker w is quiet: it starts no jobs"
-    check(why(world, "x"), WhyCode.QUIET, text, Culprit("worker", "w"), "tenure quiet w --off")
+    check(why(world, "x"), WhyCode.QUIET, text, Culprit("worker", "w"), "tenure quiet w --undo")
 
 
 def test_busy(world: World) -> None:
@@ -362,3 +370,15 @@ def test_two_calls_explain_a_job(world: World) -> None:
     world.put_in("L", *(f"x{n}" for n in range(100)))
     assert not stop_after(1, why_of(world.engine, "q", "x99", 0), world.driver)
     assert stop_after(2, why_of(world.engine, "q", "x99", 0), world.driver)
+
+
+def test_a_command_for_a_name_with_a_dash(world: World) -> None:
+    world.put("-x", delay_ms=60_000)
+    command = "tenure reschedule --delay 0 -- q -x"
+    check(why(world, "-x"), WhyCode.SCHEDULED, f"its time is {CLOCK}", command=command)
+
+
+def test_a_time_on_another_day_has_its_date(world: World) -> None:
+    world.put("x", delay_ms=3 * 86_400_000)
+    text = r"its time is \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+    check(why(world, "x"), WhyCode.SCHEDULED, text, command="tenure reschedule q x --delay 0")
