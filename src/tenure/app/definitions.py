@@ -13,7 +13,7 @@ from tenure.app.tasks import Task, TaskDecorator, default_name
 from tenure.client.options import NONE_GIVEN, OF_SHAPE, Options
 from tenure.client.schedule import Schedule, schedules_of
 from tenure.core import names
-from tenure.core.place import Place, RunsIn
+from tenure.core.run_in import Place, RunsIn
 
 if TYPE_CHECKING:
     from typing import Unpack

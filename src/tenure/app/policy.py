@@ -26,8 +26,8 @@ from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.events import Event
 from tenure.core.functions import is_async
 from tenure.core.job import ErrorInfo
-from tenure.core.place import USUAL, Place
 from tenure.core.retries import Errors, RetryRule, errors
+from tenure.core.run_in import USUAL, Place
 from tenure.core.signature import Results
 from tenure.core.task import Arguments, BatchRule, TaskSpec
 
