@@ -84,9 +84,11 @@ if TYPE_CHECKING:
     from tenure.core.minutes import QuarterLatency as QuarterLatency
     from tenure.core.rates import LimitRule as LimitRule
     from tenure.core.rates import LimitView as LimitView
-    from tenure.core.schedule import CatchUp as CatchUp
-    from tenure.core.schedule import Overlap as Overlap
-    from tenure.core.schedule import ScheduleView as ScheduleView
+    from tenure.core.schedules.schedule import CatchUp as CatchUp
+    from tenure.core.schedules.schedule import Overlap as Overlap
+    from tenure.core.schedules.schedule import ScheduleView as ScheduleView
+    from tenure.core.schedules.when import Cron as Cron
+    from tenure.core.schedules.when import Every as Every
     from tenure.core.shape import CancelAnswer as CancelAnswer
     from tenure.core.shape import CancelCount as CancelCount
     from tenure.core.shape import Conflict as Conflict
@@ -103,8 +105,6 @@ if TYPE_CHECKING:
     from tenure.core.signals import Retry as Retry
     from tenure.core.signals import Snooze as Snooze
     from tenure.core.stores import PayloadStore as PayloadStore
-    from tenure.core.when import Cron as Cron
-    from tenure.core.when import Every as Every
     from tenure.core.why import Culprit as Culprit
     from tenure.core.why import Why as Why
     from tenure.core.why import WhyCode as WhyCode
@@ -157,13 +157,13 @@ _HOMES = {
     "core.latency": "Latency Percentiles Times",
     "core.minutes": "MinuteCounts Minutes QuarterLatency",
     "core.rates": "LimitRule LimitView",
-    "core.schedule": "CatchUp Overlap ScheduleView",
+    "core.schedules.schedule": "CatchUp Overlap ScheduleView",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
     "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
-    "core.when": "Cron Every",
+    "core.schedules.when": "Cron Every",
     "core.why": "Culprit Why WhyCode WhyCount",
     "manage.bulk": "BulkChange QueueChange UnchangedJob",
     "manage.search": "Found",

@@ -32,7 +32,7 @@ from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.hints import APP_METHODS, pointing
 from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.run_in import Place, RunsIn
-from tenure.core.schedule import ScheduleSpec
+from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
 from tenure.manage.control import BulkControl
 from tenure.manage.inspect import JobSearch

@@ -25,7 +25,7 @@ from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.functions import placing, resemble, without_warning
 from tenure.core.hints import TASK_METHODS, pointing
 from tenure.core.job import NewJob
-from tenure.core.schedule import ScheduleSpec
+from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.signature import Results, Signature
 from tenure.core.steps import Steps
 from tenure.core.task import Arguments, TaskSpec
