@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tenure.client.unique import Throttle as Throttle
     from tenure.client.unique import Unique as Unique
     from tenure.core.backoff import Backoff as Backoff
-    from tenure.core.conversion import Codec as Codec
+    from tenure.core.encoding.conversion import Codec as Codec
     from tenure.core.engine import Feature as Feature
     from tenure.core.errors import AccessDenied as AccessDenied
     from tenure.core.errors import DuplicateJob as DuplicateJob
@@ -150,7 +150,7 @@ _HOMES = {
     "client.schedule": "Schedule",
     "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",
-    "core.conversion": "Codec",
+    "core.encoding.conversion": "Codec",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView Repartition State WorkerView",

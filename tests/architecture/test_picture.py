@@ -22,7 +22,7 @@ PACKAGES = [
     "isolation",
     "observe",
 ]
-PACKAGES += ["schedules", "kit", "redis"]
+PACKAGES += ["encoding", "schedules", "kit", "redis"]
 
 
 def named_in(package: str) -> set[str]:

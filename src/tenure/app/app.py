@@ -26,7 +26,7 @@ from tenure.client.options import NO_TIMEOUT_MS, check_names
 from tenure.client.queue import Queue
 from tenure.client.schedules import Schedules
 from tenure.core import limits, names
-from tenure.core.conversion import Codec, Conversion
+from tenure.core.encoding.conversion import Codec, Conversion
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.hints import APP_METHODS, pointing

@@ -19,8 +19,8 @@ from tenure.client.limit import filled, rules_of_job
 from tenure.client.outgoing import EnqueueMiddleware, after_middleware
 from tenure.client.unique import keyed
 from tenure.core import limits, names
-from tenure.core.codec import decode_json
-from tenure.core.conversion import BUILT_IN, Conversion
+from tenure.core.encoding.codec import decode_json
+from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from tenure.core.job import Enqueued, NewJob

@@ -12,7 +12,7 @@ from tenure.client.inspect import state_of
 from tenure.client.options import Options
 from tenure.client.unique import OF_ARGUMENTS, keyed
 from tenure.core import limits, names
-from tenure.core.codec import encode_raw
+from tenure.core.encoding.codec import encode_raw
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadTooLarge, TenureError, invalid
 from tenure.core.job import JobView, NewJob, State

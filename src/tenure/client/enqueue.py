@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.client.handle import JobHandle
+from tenure.core.encoding.signature import Results
 from tenure.core.engine import Engine
 from tenure.core.errors import DuplicateJob, NotDurable, NotUnique, QueueFull, UnsupportedFeature
 from tenure.core.job import Enqueued, Lease, NewJob
 from tenure.core.outcome import Outcome
 from tenure.core.shape import Conflict
-from tenure.core.signature import Results
 from tenure.core.steps import Steps, durably
 
 if TYPE_CHECKING:

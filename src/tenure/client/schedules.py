@@ -29,7 +29,7 @@ from tenure.client.schedule import (
     with_when,
 )
 from tenure.core import limits, names
-from tenure.core.codec import encode_raw
+from tenure.core.encoding.codec import encode_raw
 from tenure.core.engine import Feature
 from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, invalid
 from tenure.core.functions import without_warning

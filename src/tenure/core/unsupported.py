@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache
 from typing import get_type_hints
 
-from tenure.core.codec import is_json
+from tenure.core.encoding.codec import is_json
 from tenure.core.engine import Feature
 from tenure.core.errors import UnsupportedFeature
 from tenure.core.job import NewJob
