@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from tenure.core.when import Cron, from_ms, to_ms
+from tenure.core.schedules.when import Cron, from_ms, to_ms
 
 MOST: Final = 100
 """Runs of one night that are looked at."""

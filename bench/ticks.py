@@ -17,10 +17,11 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from tenure.core import limits, rules
+from tenure.core import limits
 from tenure.core.job import NewJob
 from tenure.core.outcome import Completed
-from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec, Tick
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, Tick
 from tenure.engines.native import NativeEngine
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.sync import SyncDriver

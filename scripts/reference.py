@@ -19,7 +19,7 @@ from tenure.cli import commands
 from tenure.cli.errors import Exit
 from tenure.cli.table import COMMANDS
 from tenure.core import errors, log_events
-from tenure.core.unsupported import NAMES
+from tenure.core.features import Feature
 from tenure.engines.kit.scripts import INCLUDE
 from tenure.engines.native.scripts import SCRIPTS
 from tenure.protocols.registry import ENTRIES, parse_protocol
@@ -92,9 +92,9 @@ def protocols() -> str:
         "| feature | | " + " | ".join(engine.name for engine in engines) + " |",
         "|---" * (len(engines) + 2) + "|",
     ]
-    for feature, name in NAMES.items():
+    for feature in Feature:
         marks = ["yes" if feature in engine.features else "" for engine in engines]
-        lines.append(f"| `{feature}` | {name} | " + " | ".join(marks) + " |")
+        lines.append(f"| `{feature}` | {feature.label} | " + " | ".join(marks) + " |")
     lines += [
         "",
         "## Options",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tenure.client.unique import Throttle as Throttle
     from tenure.client.unique import Unique as Unique
     from tenure.core.backoff import Backoff as Backoff
-    from tenure.core.conversion import Codec as Codec
+    from tenure.core.encoding.conversion import Codec as Codec
     from tenure.core.engine import Feature as Feature
     from tenure.core.errors import AccessDenied as AccessDenied
     from tenure.core.errors import DuplicateJob as DuplicateJob
@@ -84,9 +84,11 @@ if TYPE_CHECKING:
     from tenure.core.minutes import QuarterLatency as QuarterLatency
     from tenure.core.rates import LimitRule as LimitRule
     from tenure.core.rates import LimitView as LimitView
-    from tenure.core.schedule import CatchUp as CatchUp
-    from tenure.core.schedule import Overlap as Overlap
-    from tenure.core.schedule import ScheduleView as ScheduleView
+    from tenure.core.schedules.schedule import CatchUp as CatchUp
+    from tenure.core.schedules.schedule import Overlap as Overlap
+    from tenure.core.schedules.schedule import ScheduleView as ScheduleView
+    from tenure.core.schedules.when import Cron as Cron
+    from tenure.core.schedules.when import Every as Every
     from tenure.core.shape import CancelAnswer as CancelAnswer
     from tenure.core.shape import CancelCount as CancelCount
     from tenure.core.shape import Conflict as Conflict
@@ -103,8 +105,6 @@ if TYPE_CHECKING:
     from tenure.core.signals import Retry as Retry
     from tenure.core.signals import Snooze as Snooze
     from tenure.core.stores import PayloadStore as PayloadStore
-    from tenure.core.when import Cron as Cron
-    from tenure.core.when import Every as Every
     from tenure.core.why import Culprit as Culprit
     from tenure.core.why import Why as Why
     from tenure.core.why import WhyCode as WhyCode
@@ -153,20 +153,20 @@ _HOMES = {
     "client.schedule": "Schedule",
     "client.unique": "Debounce Throttle Unique",
     "core.backoff": "Backoff",
-    "core.conversion": "Codec",
+    "core.encoding.conversion": "Codec",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
     "core.job": "ErrorInfo JobView Page QueueView Repartition State WorkerView",
     "core.latency": "Latency Percentiles Times",
     "core.minutes": "MinuteCounts Minutes QuarterLatency",
     "core.rates": "LimitRule LimitView",
-    "core.schedule": "CatchUp Overlap ScheduleView",
+    "core.schedules.schedule": "CatchUp Overlap ScheduleView",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
     ),
     "core.signals": "Fail JobCancelled RateLimited Retry Snooze",
     "core.stores": "PayloadStore",
-    "core.when": "Cron Every",
+    "core.schedules.when": "Cron Every",
     "core.why": "Culprit Why WhyCode WhyCount",
     "manage.audit": "AuditEntry",
     "manage.bulk": "BulkChange QueueChange UnchangedJob",

@@ -22,7 +22,7 @@ PACKAGES = [
     "isolation",
     "observe",
 ]
-PACKAGES += ["kit", "redis"]
+PACKAGES += ["encoding", "schedules", "kit", "redis"]
 
 
 def named_in(package: str) -> set[str]:
@@ -35,6 +35,6 @@ def named_in(package: str) -> set[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_picture_names_the_modules_of_a_package(package: str) -> None:
-    (folder,) = (path for path in (ROOT / "src/tenure").rglob(package) if path.is_dir())
+    (folder,) = (path for path in (ROOT / "src/tenure").rglob(package) if (path / "__init__.py").exists())
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert named_in(package) - {"lua"} == modules

@@ -14,7 +14,7 @@ from tenure.core.errors import QueueFull
 from tenure.core.job import State
 from tenure.core.outcome import Completed, Unroutable
 from tenure.core.rates import LimitRule
-from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
+from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
 from tenure.core.shape import Shape, UniqueRule
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.schedules import STEP, announce, deploy, digest_of, due, now_of, put, spec, stored, tick, tick_of

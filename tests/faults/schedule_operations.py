@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from tenure.core import rules
-from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec
 from tenure.core.shape import Shape
 from tenure.core.steps import Steps
 from tests.faults.matrix import Operation, Scene, act

@@ -14,7 +14,7 @@ from tenure.core.engine import Alone
 from tenure.core.errors import QueueFull
 from tenure.core.job import ENDS, Lease, LeaseRef, NewJob, State
 from tenure.core.outcome import Completed, Outcome
-from tenure.core.schedule import Overlap, ScheduleSpec, Tick, Ticked
+from tenure.core.schedules.schedule import Overlap, ScheduleSpec, Tick, Ticked
 from tenure.core.shape import LaneFailure, Progress, Shape
 from tenure.core.steps import Command, Invoke, Reply, Steps
 from tenure.engines.native.engine import MORE, MORE_NOW

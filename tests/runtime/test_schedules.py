@@ -23,8 +23,8 @@ from tenure import (
     current_job,
 )
 from tenure.app.run import WorkerOptions, run_worker
-from tenure.core import rules
-from tenure.core.schedule import ScheduleSpec
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import ScheduleSpec
 
 SOON_S = 60
 """How long a test waits for something, at most."""

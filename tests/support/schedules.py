@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replaced
 
-from tenure.core import limits, rules
-from tenure.core.rules import digest_of
-from tenure.core.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked
+from tenure.core import limits
+from tenure.core.schedules import rules
+from tenure.core.schedules.rules import digest_of
+from tenure.core.schedules.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked
 from tests.support.world import World
 
 __all__ = ["STEP", "announce", "deploy", "digest_of", "due", "now_of", "put", "spec", "stored", "tick", "tick_of"]

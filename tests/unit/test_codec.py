@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.core import limits
-from tenure.core.codec import MAX_JSON_DEPTH, decode_json, encode_json, encode_raw, note_of
+from tenure.core.encoding.codec import MAX_JSON_DEPTH, decode_json, encode_json, encode_raw, note_of
+from tenure.core.encoding.signature import Results, Signature
 from tenure.core.errors import InvalidArgument, PayloadInvalid
-from tenure.core.signature import Results, Signature
 from tests.support import untimed  # noqa: F401
 
 SECRET = "hunter2-secret"

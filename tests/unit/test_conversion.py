@@ -14,9 +14,9 @@ import pytest
 
 import tenure
 from tenure import Codec, Job, Tenure
-from tenure.core.conversion import MAX_CODECS, Conversion, alike
+from tenure.core.encoding.conversion import MAX_CODECS, Conversion, alike
+from tenure.core.encoding.signature import Results, Signature
 from tenure.core.errors import InvalidArgument, PayloadInvalid
-from tenure.core.signature import Results, Signature
 from tests.support.fakes import FakeRunner, recorder
 
 SECRET = "hunter2-secret"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tenure.cli.errors import visible
-from tenure.core.codec import reason_of
+from tenure.core.encoding.codec import reason_of
 from tenure.core.text import masked
 from tenure.engines.kit import envelope
 from tenure.redis import replies

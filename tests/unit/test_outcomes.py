@@ -12,12 +12,12 @@ import pytest
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff
+from tenure.core.encoding.signature import Results
 from tenure.core.errors import InvalidArgument, PayloadInvalid
 from tenure.core.job import JobRecord, Lease
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from tenure.core.shape import Shape
 from tenure.core.signals import Fail, JobCancelled, Retry, Snooze
-from tenure.core.signature import Results
 from tenure.core.task import TaskSpec
 from tenure.runtime.errors import MAX_TRACEBACK_BYTES
 from tenure.runtime.jobs import outcomes

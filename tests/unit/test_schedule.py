@@ -11,12 +11,13 @@ import pytest
 
 from tenure import Cron, Every, Schedule, Tenure, UnsupportedFeature
 from tenure.client.schedule import Policies, schedules_of, spec_of
-from tenure.core import limits, rules
+from tenure.core import limits
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import NewJob
 from tenure.core.rates import LimitRule
-from tenure.core.rules import Decision, decide
-from tenure.core.schedule import NO_MORE, CatchUp, Overlap, ScheduleSpec, decode_spec, encode_spec
+from tenure.core.schedules import rules
+from tenure.core.schedules.rules import Decision, decide
+from tenure.core.schedules.schedule import NO_MORE, CatchUp, Overlap, ScheduleSpec, decode_spec, encode_spec
 from tenure.core.shape import Shape
 from tenure.protocols.hworker import Hworker
 from tests.support.fakes import FakeRunner

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenure.core.encoding.signature import Signature
 from tenure.core.errors import PayloadInvalid
-from tenure.core.signature import Signature
 
 
 def one_int(n: int) -> None: ...

@@ -13,7 +13,7 @@ import pytest
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument
-from tenure.core.when import ALIASES, MAX_EXPRESSION, Cron, Every, from_ms, interval, moment, to_ms
+from tenure.core.schedules.when import ALIASES, MAX_EXPRESSION, Cron, Every, from_ms, interval, moment, to_ms
 
 NEW_YORK, BERLIN, LORD_HOWE = "America/New_York", "Europe/Berlin", "Australia/Lord_Howe"
 

@@ -26,13 +26,13 @@ from tenure.client.options import NO_TIMEOUT_MS, check_names
 from tenure.client.queue import Queue
 from tenure.client.schedules import Schedules
 from tenure.core import limits, names
-from tenure.core.conversion import Codec, Conversion
+from tenure.core.encoding.conversion import Codec, Conversion
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.hints import APP_METHODS, pointing
 from tenure.core.partitions import MAX_PARTITIONS
-from tenure.core.place import Place, RunsIn
-from tenure.core.schedule import ScheduleSpec
+from tenure.core.run_in import Place, RunsIn
+from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
 from tenure.manage.control import BulkControl
 from tenure.manage.inspect import JobSearch
@@ -189,9 +189,9 @@ class Tenure(DefinesTasks, WithHooks):
         router._join(self, lambda task, definition: self._bind(task, definition, prefix, usual))
 
     def _check(self, definition: Definition) -> None:
-        if definition.queue is not None:
-            self._queue_name(definition.queue)
-        if definition.schedules:
+        if definition.given.queue:
+            self._queue_name(definition.given.queue)
+        if definition.given.schedules:
             self._client.require(Feature.SCHEDULES)
 
     def _add(self, task: Task[Any, Any, Any], definition: Definition) -> None:
@@ -205,7 +205,7 @@ class Tenure(DefinesTasks, WithHooks):
         name = names.task_name(prefix + (definition.name or default_name(task.__wrapped__)))
         others = {key: one for key, one in self._tasks.items() if one is not task}
         taken = {key: one.accepts for key, one in others.items() if not redefines(one.__wrapped__, task.__wrapped__)}
-        check_free(name, definition.earlier, taken)
+        check_free(name, definition.given.earlier, taken)
         task._bind(self._client, name, definition.policy(queue, self._defaults))
         for key in self._tasks.keys() - others.keys():  # its router is included again
             del self._tasks[key]

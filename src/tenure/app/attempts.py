@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tenure.app.tasks import Task
     from tenure.client.client import Client
     from tenure.core.events import Listener
-    from tenure.core.schedule import ScheduleSpec
+    from tenure.core.schedules.schedule import ScheduleSpec
     from tenure.protocols.spec import WireProtocol
     from tenure.runtime.handlers.middleware import Middleware
     from tenure.runtime.lifespan import Lifespan

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
-from tenure.app.earlier import Accepts, Upgrade, accepted_names
+from tenure.app.earlier import Accepts, accepted_names
 from tenure.app.handlers import checked_function, refuse_job
-from tenure.app.policy import OF_RUN, OF_TASK, Defaults, Policy, Rules, TaskOptions, rules_of
+from tenure.app.policy import OF_RUN, OF_TASK, Defaults, Policy, TaskOptions, rules_of
 from tenure.app.tasks import Task, TaskDecorator, default_name
-from tenure.client.options import NONE_GIVEN, OF_SHAPE, Options
-from tenure.client.schedule import Schedule, schedules_of
+from tenure.client.options import NONE_GIVEN, OF_SHAPE
+from tenure.client.schedule import schedules_of
 from tenure.core import names
-from tenure.core.place import Place, RunsIn
+from tenure.core.run_in import Place, RunsIn
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -26,27 +26,14 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What `@app.task` or `@router.task` was given, checked. `name` and `queue` None: not given."""
+    """What `@app.task` or `@router.task` was given, checked. `name` None, and an empty queue: not given."""
 
     name: str | None
-    queue: str | None
-    own: Rules
-    options: Options
-    place: Place
-    earlier: Mapping[str, Upgrade | None]
-    schedules: tuple[Schedule, ...]
+    given: Policy
 
     def policy(self, queue: str, defaults: Defaults) -> Policy:
         """Return how the jobs of the task are run. `queue`: for a definition without one."""
-        return Policy(
-            self.queue or queue,
-            self.own,
-            defaults,
-            self.options,
-            self.place,
-            earlier=self.earlier,
-            schedules=self.schedules,
-        )
+        return replace(self.given, queue=self.given.queue or queue, defaults=defaults)
 
 
 class DefinesTasks:
@@ -106,21 +93,22 @@ class DefinesTasks:
         """
         own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}
-        definition = Definition(
-            None if name is None else names.task_name(name),
-            None if queue is None else names.queue_name(queue),
+        given = Policy(
+            "" if queue is None else names.queue_name(queue),
             own,
+            Defaults(),
             NONE_GIVEN.using(OF_SHAPE, **shape).check(),
             Place.of(run_in, max_memory),
-            accepted_names(accepts),
-            schedules_of(options.get("schedule")),
+            earlier=accepted_names(accepts),
+            schedules=schedules_of(options.get("schedule")),
         )
+        definition = Definition(None if name is None else names.task_name(name), given)
         self._check(definition)
 
         def define(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             checked_function(function, "@app.task")
             refuse_job(function)
-            definition.place.check(function, "@app.task")
+            given.place.check(function, "@app.task")
             defined: Task[Any, Any, Any] = Task(
                 definition.name or default_name(function), function, definition.policy(DEFAULT_QUEUE, Defaults())
             )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tenure.core import names
+from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.functions import is_async
-from tenure.core.signature import Signature
 from tenure.core.task import Arguments
 
 MAX_ACCEPTED: Final = 20

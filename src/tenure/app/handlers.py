@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from tenure.app.policy import Policy
 from tenure.core import limits, names
-from tenure.core.conversion import Conversion
+from tenure.core.encoding.conversion import Conversion
+from tenure.core.encoding.signature import Results
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.functions import resemble
-from tenure.core.signature import Results
 from tenure.core.task import BatchRule, TaskSpec
 
 MAX_BATCH_SIZE: Final = 500

@@ -22,13 +22,13 @@ from tenure.client.options import (
 from tenure.client.schedule import Schedule, ScheduleOption
 from tenure.core import limits, names
 from tenure.core.backoff import Backoff, BackoffFunction, OwnBackoff
+from tenure.core.encoding.signature import Results
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.events import Event
 from tenure.core.functions import is_async
 from tenure.core.job import ErrorInfo
-from tenure.core.place import USUAL, Place
 from tenure.core.retries import Errors, RetryRule, errors
-from tenure.core.signature import Results
+from tenure.core.run_in import USUAL, Place
 from tenure.core.task import Arguments, BatchRule, TaskSpec
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from tenure.client.limit import Limit, check_fields
 from tenure.client.options import NONE_GIVEN, OF_USING, Options, UsingOptions
 from tenure.client.schedule import spec_of
 from tenure.core import names
+from tenure.core.encoding.signature import Results, Signature
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.functions import placing, resemble, without_warning
 from tenure.core.hints import TASK_METHODS, pointing
 from tenure.core.job import NewJob
-from tenure.core.schedule import ScheduleSpec
-from tenure.core.signature import Results, Signature
+from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.steps import Steps
 from tenure.core.task import Arguments, TaskSpec
 

@@ -7,9 +7,10 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from tenure.client.client import new_id
-from tenure.core import limits, rules
+from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.schedule import NO_MORE, ScheduleSpec, StoredSchedule
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import NO_MORE, ScheduleSpec, StoredSchedule
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tenure.cli.errors import NotDone, UserError, safe
-from tenure.core.codec import decode_json, encode_json
+from tenure.core.encoding.codec import decode_json, encode_json
 from tenure.core.errors import PayloadInvalid, PayloadTooLarge
 
 

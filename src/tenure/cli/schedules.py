@@ -15,8 +15,8 @@ from tenure.cli.output.text import ago, distance, facts, time_of
 from tenure.cli.reach import ANY_QUEUE, reaching, unknown
 from tenure.core import limits
 from tenure.core.hints import did_you_mean
-from tenure.core.schedule import ScheduleView
-from tenure.core.when import to_ms
+from tenure.core.schedules.schedule import ScheduleView
+from tenure.core.schedules.when import to_ms
 from tenure.manage.documents import ms_of, schedule_document
 
 _ACTIONS: Final = ("pause", "resume", "trigger", "remove")

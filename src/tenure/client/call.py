@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from tenure.client.options import Options
-from tenure.core.codec import Misfit, read
+from tenure.core.encoding.codec import Misfit, read
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.task import Arguments
 

@@ -19,8 +19,8 @@ from tenure.client.limit import filled, rules_of_job
 from tenure.client.outgoing import EnqueueMiddleware, after_middleware
 from tenure.client.unique import keyed
 from tenure.core import limits, names
-from tenure.core.codec import decode_json
-from tenure.core.conversion import BUILT_IN, Conversion
+from tenure.core.encoding.codec import decode_json
+from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from tenure.core.job import Enqueued, NewJob
@@ -104,6 +104,7 @@ class Client:
     def use(self, settings: Settings, engine: FullEngine, runner: Runner) -> None:
         """Use this Redis and engine from now on. Tests replace them for a while."""
         self.settings = settings
+        self.payload_limit = settings.payload_limit
         self.engine = engine
         self.runner = runner
         self.run, self.arun = runner.run, runner.arun
@@ -147,8 +148,8 @@ class Client:
         raises. The engine refuses what the protocol lacks.
         """
         job = self._built(source, payload, options)
-        if len(payload) > self.settings.payload_limit:
-            self.large.check(self.engine, job, self.settings.payload_limit)
+        if len(payload) > self.payload_limit:
+            self.large.check(self.engine, job, self.payload_limit)
             self.require(Feature.HEADERS)
         if self._middleware:
             job = after_middleware(self._middleware, job)
@@ -161,7 +162,7 @@ class Client:
         """
         first: NewJob | None = None
         ids = new_ids()
-        most = -1 if self._middleware or options.id is not None else self.settings.payload_limit
+        most = -1 if self._middleware or options.id is not None else self.payload_limit
 
         def build(payload: bytes) -> NewJob:
             nonlocal first
@@ -178,8 +179,8 @@ class Client:
 
         Otherwise like `job`.
         """
-        if len(payload) > self.settings.payload_limit:
-            raise PayloadTooLarge(len(payload), self.settings.payload_limit)
+        if len(payload) > self.payload_limit:
+            raise PayloadTooLarge(len(payload), self.payload_limit)
         return self._built(source, payload, options)
 
     def _built(self, source: JobSource, payload: bytes, options: Options) -> NewJob:

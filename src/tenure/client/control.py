@@ -12,7 +12,7 @@ from tenure.client.inspect import state_of
 from tenure.client.options import Options
 from tenure.client.unique import OF_ARGUMENTS, keyed
 from tenure.core import limits, names
-from tenure.core.codec import encode_raw
+from tenure.core.encoding.codec import encode_raw
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadTooLarge, TenureError, invalid
 from tenure.core.job import JobView, NewJob, State
@@ -76,8 +76,8 @@ class Control:
         if key_of(view.headers) is not None:
             raise InvalidArgument(f"The payload of job {id!r} is in a store and cannot be replaced. Retry it as it is.")
         data = encode_raw(payload) if view.task is None else self._arguments(view.task, payload)
-        if len(data) > self._client.settings.payload_limit:
-            raise PayloadTooLarge(len(data), self._client.settings.payload_limit)
+        if len(data) > self._client.payload_limit:
+            raise PayloadTooLarge(len(data), self._client.payload_limit)
         return (yield from self._client.engine.retry(queue, id, data, self._reshaped(view, data)))
 
     aretry = asynchronous(retry)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.client.handle import JobHandle
+from tenure.core.encoding.signature import Results
 from tenure.core.engine import Engine
 from tenure.core.errors import DuplicateJob, NotDurable, NotUnique, QueueFull, UnsupportedFeature
 from tenure.core.job import Enqueued, Lease, NewJob
 from tenure.core.outcome import Outcome
 from tenure.core.shape import Conflict
-from tenure.core.signature import Results
 from tenure.core.steps import Steps, durably
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def enqueue_together(
 ) -> JobHandle[Any]:
     """Enqueue one job like `enqueue_one`, in one call with the jobs that other tasks enqueue at the same time."""
     batches = client.batches
-    if not client.replicas(durable) and len(job.payload) <= client.settings.payload_limit:
+    if not client.replicas(durable) and len(job.payload) <= client.payload_limit:
         reply = batches.join(job)
         answer = None if reply is None else await reply
         if answer is not None:
@@ -83,7 +83,7 @@ def enqueue_all(
     if not jobs:
         return []
     if client.large.store is not None:
-        jobs = yield from client.large.put(client.engine, jobs, client.settings.payload_limit)
+        jobs = yield from client.large.put(client.engine, jobs, client.payload_limit)
     replicas = client.replicas(durable)
     try:
         enqueued = (

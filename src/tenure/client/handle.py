@@ -13,13 +13,13 @@ from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or
 from tenure.client.unique import public_view
 from tenure.client.why import state_and_reason
 from tenure.core import limits, names
-from tenure.core.codec import note_of
+from tenure.core.encoding.codec import note_of
+from tenure.core.encoding.signature import Results
 from tenure.core.engine import Feature
 from tenure.core.errors import JobFailed, JobNotFound, ResultError, ResultTimeout
 from tenure.core.hints import JOB_METHODS, pointing
 from tenure.core.job import JobView, State
 from tenure.core.shape import CancelAnswer, Conflict
-from tenure.core.signature import Results
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:

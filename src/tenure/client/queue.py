@@ -17,13 +17,13 @@ from tenure.client.handle import JobHandle
 from tenure.client.options import NONE_GIVEN, OF_JOB, OF_MANY, JobOptions, ManyOptions, Options
 from tenure.core import limits, names
 from tenure.core.backoff import RetryBudget
-from tenure.core.codec import encode_raw
+from tenure.core.encoding.codec import encode_raw
+from tenure.core.encoding.signature import Results
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, LeaseLost, QueueFull, TenureError, invalid
 from tenure.core.job import ErrorInfo, Lease, Leased, NewJob, Token
 from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried
 from tenure.core.shape import progress_of
-from tenure.core.signature import Results
 from tenure.core.steps import Steps, WaitLost, finish
 from tenure.core.waiting import calls_of, pause_ms_of
 

@@ -12,12 +12,13 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 from msgspec.structs import replace as replaced
 
 from tenure.client.options import OF_USING, Option, UsingOptions, check_names, checked
-from tenure.core import limits, names, rules
+from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.job import NewJob
-from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec, ScheduleView, StoredSchedule
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, ScheduleView, StoredSchedule
+from tenure.core.schedules.when import Cron, Every, When, from_ms, moment
 from tenure.core.shape import Shape
-from tenure.core.when import Cron, Every, When, from_ms, moment
 
 MAX_SCHEDULE_NAME: Final = 150
 """The most characters of a schedule's name: the lane of `overlap="queue"` is made of it."""

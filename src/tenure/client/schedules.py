@@ -29,15 +29,16 @@ from tenure.client.schedule import (
     view_of,
     with_when,
 )
-from tenure.core import limits, names, rules
-from tenure.core.codec import encode_raw
+from tenure.core import limits, names
+from tenure.core.encoding.codec import encode_raw
 from tenure.core.engine import Feature
 from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, invalid
 from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
-from tenure.core.schedule import NO_MORE, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import NO_MORE, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
+from tenure.core.schedules.when import When, moment
 from tenure.core.steps import Steps
-from tenure.core.when import When, moment
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -22,7 +22,7 @@ from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, 
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome
 from tenure.core.rates import LimitEngine
-from tenure.core.schedule import ScheduleEngine
+from tenure.core.schedules.schedule import ScheduleEngine
 from tenure.core.shape import (
     CancelAnswer,
     CancelCount,

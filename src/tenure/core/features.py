@@ -3,52 +3,63 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class Feature(StrEnum):
-    """What a wire format can hold. An engine refuses a feature that it does not declare, and never ignores it."""
+    """What a wire format can hold. An engine refuses a feature that it does not declare, and never ignores it.
 
-    DELAY = "delay"
-    IDS = "ids"
+    `label`: how errors and the table of protocols name it.
+    """
+
+    label: str
+
+    def __new__(cls, value: str, label: str) -> Self:
+        self = str.__new__(cls, value)
+        self._value_, self.label = value, label
+        return self
+
+    DELAY = "delay", "a delay"
+    IDS = "ids", "one id for all of a job's life"
     """A job has one id from its enqueue to its end. In formats without ids, see `Enqueued.id` and `Lease`."""
-    OWN_ID = "own_id"
-    TASKS = "tasks"
-    BYTES = "bytes"
+    OWN_ID = "own_id", "an id of your own"
+    TASKS = "tasks", "tasks"
+    BYTES = "bytes", "raw payloads that are not UTF-8 text"
     """A raw payload may be any bytes. Without this it is UTF-8 text, and without `TEXT` JSON."""
-    TEXT = "text"
-    RESULTS = "results"
-    TIMEOUT = "timeout"
-    RETRIES = "retries"
-    SNOOZE = "snooze"
+    TEXT = "text", "raw payloads that are not JSON"
+    RESULTS = "results", "results"
+    TIMEOUT = "timeout", "a timeout"
+    RETRIES = "retries", "a number of retries"
+    SNOOZE = "snooze", "a wait that counts no attempt"
     """A job waits for a time without counting its attempt."""
-    COUNTS = "counts"
+    COUNTS = "counts", "separate counts of failures and crashes"
     """Failures and crashes are counted separately."""
-    RECORDS = "records"
+    RECORDS = "records", "records of failed and broken jobs"
     """Failed and broken jobs are kept."""
-    UNROUTABLE = "unroutable"
-    EXTEND = "extend"
-    LANES = "lanes"
-    LANE_POLICIES = "lane_policies"
+    UNROUTABLE = "unroutable", "unroutable jobs"
+    EXTEND = "extend", "a longer lease"
+    LANES = "lanes", "lanes"
+    LANE_POLICIES = "lane_policies", "lane limits and lane policies"
     """A lane may run several jobs at a time, and a failed job may block or park its lane."""
-    PRIORITIES = "priorities"
-    UNIQUE = "unique"
+    PRIORITIES = "priorities", "priorities"
+    UNIQUE = "unique", "unique jobs"
     """Jobs that are unique by their task and arguments until they have ended; a second one is rejected."""
-    UNIQUE_KEYS = "unique_keys"
+    UNIQUE_KEYS = "unique_keys", "unique jobs by keys, windows or other conflict rules"
     """All other uniqueness: keys, windows, and other answers to a second job."""
-    CANCEL = "cancel"
+    CANCEL = "cancel", "the cancellation of running jobs"
     """Running jobs can be asked to end; waiting ones can be cancelled without this."""
-    PERSISTENT = "persistent"
-    PAUSE = "pause"
-    MAX_LENGTH = "max_length"
-    PROGRESS = "progress"
-    QUIET = "quiet"
-    HEADERS = "headers"
-    SCHEDULES = "schedules"
-    LIMITS = "limits"
-    SHARES = "shares"
-    PARTITIONS = "partitions"
+    PERSISTENT = "persistent", "persistent jobs"
+    PAUSE = "pause", "paused queues"
+    MAX_LENGTH = "max_length", "a maximum length"
+    PROGRESS = "progress", "progress of jobs"
+    QUIET = "quiet", "quiet workers"
+    HEADERS = "headers", "headers"
+    SCHEDULES = "schedules", "schedules"
+    LIMITS = "limits", "limits of rate or concurrency"
+    SHARES = "shares", "fair shares"
+    PARTITIONS = "partitions", "partitions"
     """A queue may be spread over several hash slots of a cluster."""
-    HISTORY = "history"
+    HISTORY = "history", "a history by the minute"
     """Workers count the jobs that end in each minute of the last day, and the actions of operators are kept."""
 
 

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from functools import cache
-from typing import Final, get_type_hints
+from typing import get_type_hints
 
-from tenure.core.codec import is_json
+from tenure.core.encoding.codec import is_json
 from tenure.core.engine import Feature
 from tenure.core.errors import UnsupportedFeature
 from tenure.core.job import NewJob
 from tenure.core.shape import PLAIN, Shape
 
-NAMES: Final[Mapping[Feature, str]] = {
-    Feature.DELAY: "a delay",
-    Feature.IDS: "one id for all of a job's life",
-    Feature.OWN_ID: "an id of your own",
-    Feature.TASKS: "tasks",
-    Feature.BYTES: "raw payloads that are not UTF-8 text",
-    Feature.TEXT: "raw payloads that are not JSON",
-    Feature.RESULTS: "results",
-    Feature.TIMEOUT: "a timeout",
-    Feature.RETRIES: "a number of retries",
-    Feature.SNOOZE: "a wait that counts no attempt",
-    Feature.COUNTS: "separate counts of failures and crashes",
-    Feature.RECORDS: "records of failed and broken jobs",
-    Feature.UNROUTABLE: "unroutable jobs",
-    Feature.EXTEND: "a longer lease",
-    Feature.LANES: "lanes",
-    Feature.LANE_POLICIES: "lane limits and lane policies",
-    Feature.PRIORITIES: "priorities",
-    Feature.UNIQUE: "unique jobs",
-    Feature.UNIQUE_KEYS: "unique jobs by keys, windows or other conflict rules",
-    Feature.CANCEL: "the cancellation of running jobs",
-    Feature.PERSISTENT: "persistent jobs",
-    Feature.PAUSE: "paused queues",
-    Feature.MAX_LENGTH: "a maximum length",
-    Feature.PROGRESS: "progress of jobs",
-    Feature.QUIET: "quiet workers",
-    Feature.HEADERS: "headers",
-    Feature.SCHEDULES: "schedules",
-    Feature.LIMITS: "limits of rate or concurrency",
-    Feature.SHARES: "fair shares",
-    Feature.PARTITIONS: "partitions",
-    Feature.HISTORY: "a history by the minute",
-}
-"""How errors and the table of protocols name a feature."""
-
 
 def unsupported(protocol: str, feature: Feature) -> UnsupportedFeature:
     """Make the error for a feature that the protocol lacks."""
-    text = f"The protocol {protocol!r} does not support {NAMES[feature]} (feature {feature.value!r})"
+    text = f"The protocol {protocol!r} does not support {feature.label} (feature {feature.value!r})"
     return UnsupportedFeature(f"{text}. Leave it out, or use another protocol, such as native.")
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from tenure.core.job import JobView, QueueView
 from tenure.core.minutes import Minutes
-from tenure.core.schedule import ScheduleView
-from tenure.core.when import to_ms
+from tenure.core.schedules.schedule import ScheduleView
+from tenure.core.schedules.when import to_ms
 from tenure.manage.bulk import BulkChange
 from tenure.manage.inspect import Listing
 from tenure.manage.overview import Overview

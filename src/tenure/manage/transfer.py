@@ -16,7 +16,7 @@ from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature, WrongState
 from tenure.core.job import WAITING, State
-from tenure.core.schedule import StoredSchedule
+from tenure.core.schedules.schedule import StoredSchedule
 from tenure.core.shape import LaneFailure, LaneState, LaneView
 from tenure.core.steps import Steps, durably
 from tenure.engines.kit.moving import RESUME_MS

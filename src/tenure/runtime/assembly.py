@@ -12,7 +12,7 @@ from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.events import Listener
 from tenure.core.names import ErrorDetail
-from tenure.core.schedule import ScheduleSpec
+from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
 from tenure.runtime.canceller import Canceller
 from tenure.runtime.claimer import Claimer

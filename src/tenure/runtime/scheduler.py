@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tenure.core import limits, rules
+from tenure.core import limits
 from tenure.core.errors import InvalidArgument, QueueFull, TenureError, UnsupportedFeature, is_silent
-from tenure.core.schedule import ScheduleSpec, StoredSchedule, Tick, Ticked
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule, Tick, Ticked
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.log import Once, brief, log_event
 

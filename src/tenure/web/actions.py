@@ -13,7 +13,7 @@ from tenure.client.call import as_arguments
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.names import shown
-from tenure.core.when import Cron, Every, When
+from tenure.core.schedules.when import Cron, Every, When
 from tenure.manage.audit import entry_of
 from tenure.manage.bulk import CHANGED_MAX, BulkChange, UnchangedJob
 from tenure.manage.documents import Document

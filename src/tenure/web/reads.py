@@ -15,9 +15,9 @@ from tenure.core.engine import AUDIT_MAX, Feature, FullEngine
 from tenure.core.errors import invalid
 from tenure.core.job import State
 from tenure.core.names import shown
+from tenure.core.schedules.when import to_ms
 from tenure.core.shape import LaneState
 from tenure.core.text import SECONDS, number_with_unit
-from tenure.core.when import to_ms
 from tenure.manage import audit
 from tenure.manage.control import BulkControl
 from tenure.manage.documents import (

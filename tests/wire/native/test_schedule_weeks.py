@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Final, TypeVar
 import pytest
 from msgspec.structs import replace as replaced
 
-from tenure.core import limits, rules
+from tenure.core import limits
 from tenure.core.outcome import Completed
-from tenure.core.schedule import CatchUp, Overlap, ScheduleSpec
+from tenure.core.schedules import rules
+from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec
 from tenure.core.steps import Command, Invoke, Reply, Script, Steps
 from tenure.engines.native import NativeEngine
 from tenure.redis.sync import SyncDriver

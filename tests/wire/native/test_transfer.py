@@ -13,7 +13,7 @@ from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, Unsupport
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
 from tenure.core.rates import LimitRule
-from tenure.core.schedule import ScheduleSpec, StoredSchedule
+from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule
 from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from tenure.core.steps import Invoke, Steps
 from tenure.engines.kit.transfer import Rows

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from tenure.core.codec import check_depth
+from tenure.core.encoding.codec import check_depth
 from tenure.core.job import Lease, NewJob
 from tenure.core.steps import Command, Steps
 from tenure.engines.hworker import HworkerEngine

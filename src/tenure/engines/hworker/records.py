@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from tenure.core.codec import is_json
+from tenure.core.encoding.codec import is_json
 from tenure.core.job import JobRecord, NewJob
 from tenure.engines.kit import envelope
 from tenure.engines.kit.encoding import as_text

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from tenure.core import limits, names
-from tenure.core.codec import Misfit, check_depth
+from tenure.core.encoding.codec import Misfit, check_depth
 from tenure.core.job import JobRecord, NewJob
 from tenure.engines.kit.encoding import as_text
 

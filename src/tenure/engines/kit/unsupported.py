@@ -10,7 +10,7 @@ from tenure.core.engine import Feature
 from tenure.core.job import JobView, Lease, NewJob
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.rates import LimitPage, LimitView, SharePage
-from tenure.core.schedule import (
+from tenure.core.schedules.schedule import (
     Announced,
     DueSchedules,
     SchedulePage,

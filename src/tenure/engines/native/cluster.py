@@ -9,7 +9,7 @@ from tenure.core.errors import InvalidArgument, NotDurable, TenureError, Unsuppo
 from tenure.core.job import Enqueued, Lease, NewJob
 from tenure.core.outcome import Outcome, Retried
 from tenure.core.rates import LimitPage
-from tenure.core.schedule import Overlap, Ticked
+from tenure.core.schedules.schedule import Overlap, Ticked
 from tenure.core.steps import Arg, Command, Invoke, Steps, T, durably
 from tenure.core.waiting import Wake
 from tenure.engines.kit.encoding import as_text

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tenure.core import limits
 from tenure.core.errors import ReplyError
 from tenure.core.job import NewJob
-from tenure.core.schedule import (
+from tenure.core.schedules.schedule import (
     Announced,
     DueSchedules,
     Overlap,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from tenure.core.codec import is_json
+from tenure.core.encoding.codec import is_json
 from tenure.core.job import JobRecord, JobView, NewJob, State
 from tenure.core.shape import Shape
 from tenure.engines.kit.encoding import as_text, number_of, read_error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.codec import note_of
+from tenure.core.encoding.codec import note_of
 from tenure.core.functions import is_async
 from tenure.core.outcome import Broken, Completed, Failed, Outcome
 from tenure.core.task import TaskSpec

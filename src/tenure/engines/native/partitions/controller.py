@@ -11,7 +11,7 @@ from tenure.core import limits, names
 from tenure.core.errors import ReplyError, Unreachable, UnsupportedFeature, invalid, is_silent
 from tenure.core.job import NewJob, State
 from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
-from tenure.core.schedule import ScheduleSpec, Tick, Ticked
+from tenure.core.schedules.schedule import ScheduleSpec, Tick, Ticked
 from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Steps
 from tenure.engines.native.inspect import read_settings

@@ -16,10 +16,10 @@ from typing import Any, Final
 import msgspec
 import msgspec.inspect
 
-from tenure.core.codec import TOO_DEEP, Misfit, check_plain, reason_of, write
+from tenure.core.encoding.codec import TOO_DEEP, Misfit, check_plain, reason_of, write
+from tenure.core.encoding.unions import Choice, written
 from tenure.core.errors import invalid
 from tenure.core.hints import a
-from tenure.core.unions import Choice, written
 
 MAX_CODECS: Final = 100
 """The most codecs of an app."""

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 import msgspec
 
 from tenure.core.job import JobSpec, NewJob
+from tenure.core.schedules.when import Cron, Every, When, from_ms, to_ms
 from tenure.core.steps import Steps
-from tenure.core.when import Cron, Every, When, from_ms, to_ms
 
 NO_MORE: Final = 0
 """Instead of a planned time: the schedule is over."""
@@ -162,7 +162,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What one tick does to a schedule: see `core.rules.decide`.
+    """What one tick does to a schedule: see `core.schedules.rules.decide`.
 
     `expected_ms`: the planned time that the caller saw. `job`: None if nothing is to run. `run_fire_ms`: when its tick
     is due. `next_ms`, `next_fire_ms`: the tick that follows; 0: none. `missed`: how many ticks are left out.

@@ -9,8 +9,8 @@ from itertools import islice, takewhile
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.schedule import NO_MORE, CatchUp, ScheduleSpec, encode_spec
-from tenure.core.when import Every
+from tenure.core.schedules.schedule import NO_MORE, CatchUp, ScheduleSpec, encode_spec
+from tenure.core.schedules.when import Every
 
 SKIP_WINDOW_MS: Final = limits.MINUTE
 """How late a tick of a schedule that catches nothing up may be."""

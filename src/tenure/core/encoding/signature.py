@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from tenure.core import limits, names
-from tenure.core.codec import Misfit, is_plain, read, write
-from tenure.core.conversion import BUILT_IN, Conversion, alike, nothing_encodes
+from tenure.core.encoding.codec import Misfit, is_plain, read, write
+from tenure.core.encoding.conversion import BUILT_IN, Conversion, alike, nothing_encodes
+from tenure.core.encoding.unions import rebuildable, written
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.hints import CONTEXTS, OPTIONS, a, did_you_mean
 from tenure.core.task import Arguments
-from tenure.core.unions import rebuildable, written
 
 _ANYTHING: tuple[Any, ...] = (Any, object, inspect.Parameter.empty)
 _SAME: tuple[type, ...] = (str, int, bool, type(None))
