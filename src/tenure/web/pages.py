@@ -15,12 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenure._version import __version__
+from tenure.client.why import SILENT_MS
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
 from tenure.core.job import State
 from tenure.core.names import queue_name
 from tenure.core.names import shown as shown_name
+from tenure.manage.control import CANCELLED, REMOVED, RETRIED
 from tenure.manage.documents import Document
 from tenure.web import shown
 from tenure.web.access import PAYLOAD, Visitor
@@ -44,8 +46,6 @@ GROUPS_SHOWN: Final = 50
 """Rows of the pages of queues and of errors, so that they stay small."""
 TASKS_MAX: Final = 500
 """Tasks that the form for a new job proposes."""
-SILENT_MS: Final = 15_000
-"""A worker that announced itself before that is shown as silent."""
 LISTED: Final = ("blocked", "parked", "busy", "ready")
 _YEAR: Final = "public, max-age=31536000, immutable"
 
@@ -199,6 +199,9 @@ class Pages:
             "all_columns": COLUMNS,
             "sizes": SIZES,
             "states": [state.value for state in State],
+            "retried": RETRIED,
+            "cancelled": CANCELLED,
+            "removed": REMOVED,
         }
 
     async def _job(self, request: Request, visitor: Visitor) -> Context:
