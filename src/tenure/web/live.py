@@ -15,6 +15,8 @@ from tenure.web.reads import Reads
 VIEWERS_MAX: Final = 200
 LOOK_S: Final = 1.0
 """The shortest time between two looks at Redis."""
+LOOK_MOST_S: Final = 20.0
+"""The longest time, so that one expensive page does not stop the updates of all viewers."""
 CALLS_A_SECOND: Final = 5
 """Calls to Redis for all viewers together. The reader waits longer when they have made more."""
 TICK_S: Final = 10.0
@@ -89,7 +91,7 @@ class Live:
                 self.note(_ALL)
             # What the pages read after the events of this look is in the pause after the next one.
             calls, spent = self._reads.spent - spent, self._reads.spent
-            await asyncio.sleep(min(max(LOOK_S, calls / CALLS_A_SECOND), TICK_S))
+            await asyncio.sleep(min(max(LOOK_S, calls / CALLS_A_SECOND), LOOK_MOST_S))
 
 
 def _parts(overview: dict[str, Any]) -> dict[str, Any]:
