@@ -14,7 +14,7 @@ from starlette.requests import Request
 from tenure import Tenure
 from tenure.core.errors import InvalidArgument, NotConfigured
 from tenure.web import dashboard
-from tenure.web.access import ACTIONS, PAYLOAD, ROLES, Access, Passwords, add_user, rights_of
+from tenure.web.access import ACTIONS, PAYLOAD, ROLES, Access, Passwords, Refused, add_user, rights_of
 from tenure.web.actions import TABLE
 from tenure.web.redact import Redactor
 from tenure.web.serve import OnlyHosts
@@ -111,6 +111,16 @@ def test_what_is_no_role_lets_nobody_in(app: Tenure, serve: Serve, role: str, st
 def test_an_unknown_role_is_an_error(role: str) -> None:
     with pytest.raises(InvalidArgument, match="role"):
         rights_of(role)
+
+
+@pytest.mark.parametrize(("host", "is_served"), [("127.0.0.1", True), ("::1", True), ("10.0.0.1", False), ("x", False)])
+async def test_without_a_rule_only_this_machine_is_served(host: str, is_served: bool) -> None:
+    request = Request({"type": "http", "headers": [], "client": (host, 1)})
+    if is_served:
+        assert (await Access().visitor(request)).rights == ROLES["operator"]
+    else:
+        with pytest.raises(Refused, match="authorize"):
+            await Access().visitor(request)
 
 
 def test_read_only_leaves_no_action(app: Tenure, serve: Serve) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import sys
 from typing import Final
 
@@ -55,7 +54,7 @@ def dashboard(
     Without a password file it serves only this machine. Needs `pip install 'tenure[web]'`. To mount it in an app of
     your own, see docs/howto/dashboard.md.
     """
-    from tenure.web.access import Access, Passwords
+    from tenure.web.access import Access, Passwords, is_local
     from tenure.web.access import add_user as add
     from tenure.web.serve import serve
     from tenure.web.site import site
@@ -65,7 +64,7 @@ def dashboard(
             raise click.UsageError("--add-user needs --password-file.")
         add(password_file, add_user, role, _password())
         return Answer({"user": add_user, "role": role}, f"User {add_user!r} is in {password_file}.")
-    if password_file is None and not _is_local(host):
+    if password_file is None and not is_local(host):
         raise UserError(f"--host {host} can be reached from other machines, so it needs --password-file.")
     passwords = None if password_file is None else Passwords(password_file)
     asgi = site(app, Access(passwords=passwords, read_only=read_only), title=title, redact=redact, root_path=root_path)
@@ -76,14 +75,6 @@ def dashboard(
 
     serve(asgi, host, port, (*LOCAL, host, *allow_host), began, proxied=proxied)
     return Answer({}, "")
-
-
-def _is_local(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _password() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
 import secrets
 import stat
@@ -118,6 +119,8 @@ class Access:
                 raise Refused(500, f"authorize: {error}") from None
             user = request.scope.get("user")
             name = getattr(user, "display_name", "") or (role if isinstance(role, str) else "user")
+        elif not is_local(address_of(request)):
+            raise Refused(403, "Without authorize= or a password file, the dashboard serves only its own machine.")
         return Visitor(str(name), rights & self._kept)
 
 
@@ -255,6 +258,14 @@ def is_right(password: str, kept: str) -> bool:
     except ValueError:
         return False
     return hmac.compare_digest(hashed(password, salt), kept)
+
+
+def is_local(address: str) -> bool:
+    """Whether only this machine can have an address."""
+    try:
+        return address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def address_of(request: Request) -> str:

@@ -76,7 +76,8 @@ def dashboard(
         api.mount("/ops", dashboard(app, authorize=lambda request: request.session.get("role")))
 
     `authorize`: a function, async or not, of the request. It returns the role "viewer" or "operator", a set of actions
-    (as {"retry", "payload"}), or None: then the answer is 403. Without it, all who reach the app may do everything.
+    (as {"retry", "payload"}), or None: then the answer is 403. Without it, the dashboard serves only clients on its own
+    machine, and these may do everything.
     `title`: shown at the top of each page. `redact`: names of fields that are hidden in payloads, results and
     headers, as ("password", "*.token"). `root_path`: the path under which a proxy serves it, if the proxy removes it.
     Raises `InvalidArgument`, and `NotConfigured` where a package is missing.
