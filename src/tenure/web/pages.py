@@ -279,8 +279,8 @@ def attention(seen: Document, limits_found: Sequence[Document]) -> list[tuple[st
         busy = f"{name}: jobs that wait for results of other jobs hold all slots"
         found += [(busy, place)] if name in seen["all_awaiting"] else []
         blocked, parked = view["blocked_lanes"], view["parked_lanes"]
-        found += [(f"{name}: {blocked:,} blocked lanes", f"{lanes}&state=blocked")] if blocked else []
-        found += [(f"{name}: {parked:,} parked lanes", f"{lanes}&state=parked")] if parked else []
+        found += [(f"{name}: blocked lanes: {blocked:,}", f"{lanes}&state=blocked")] if blocked else []
+        found += [(f"{name}: parked lanes: {parked:,}", f"{lanes}&state=parked")] if parked else []
         found += [(f"{name}: {view['suspects']:,} jobs that crashed wait", place)] if view["suspects"] else []
         if view["newer_layout"]:
             found.append((f"{name}: a newer release has written to it", place))
@@ -303,7 +303,7 @@ def _events(queues: Iterable[str]) -> list[str]:
 def _sums(histories: Iterable[Document], buckets: int, span_ms: int) -> dict[str, list[int]]:
     """Add up the minutes of queues in buckets of the time up to now."""
     size = span_ms // buckets
-    end = int(time.time() * limits.SECOND) // size * size + size
+    end = (int(time.time() * limits.SECOND) // limits.MINUTE + 1) * limits.MINUTE  # so that the last bucket is whole
     first = end - span_ms
     ended, failed = [0] * buckets, [0] * buckets
     for history in histories:
