@@ -19,11 +19,15 @@ AXE: Final = Path(__file__).parents[2] / "build" / "axe-core" / "axe.min.js"
 HOW: Final = "`make browser` installs it"
 
 
+def chromium_path() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 # For one module, so that no event loop of playwright runs in this thread during the tests of others.
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     api = pytest.importorskip("playwright.sync_api", reason=f"playwright is not installed: {HOW}")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = chromium_path()
     if program is None:
         pytest.skip("there is no chromium: install the package of your system")
     with api.sync_playwright() as playwright:

@@ -40,3 +40,9 @@ def test_pages_fit_and_can_be_read(
         if (more := page.evaluate(WIDER)) > 0:
             found.append(f"/{path}: {more} pixels wider than the window")
     assert found == []
+
+
+def test_an_id_and_a_time_stay_whole_in_a_narrow_window(shop: Shop, open_page: Callable[..., Page]) -> None:
+    page = open_page(shop.page("jobs"), viewport={"width": 400, "height": 800})
+    lines = page.locator("td time, th a").evaluate_all("(all) => all.map((one) => one.getClientRects().length)")
+    assert set(lines) == {1}
