@@ -7,7 +7,7 @@
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check faults format docs site site-open compat crash bench ci clean run-env dev-env
+.PHONY: help demo test browser screenshot check faults format docs site site-open compat crash bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes. Without bytecode each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -26,6 +26,19 @@ demo: run-env ## Run jobs over real files, kill a worker on purpose, and report 
 
 test: dev-env ## Run all tests against redis-servers that they start themselves (ARGS="-k name")
 	@sh scripts/test.sh $(BIN) $(ARGS)
+
+AXE := build/axe-core/axe.min.js
+$(AXE):
+	@mkdir -p build
+	@cd build && npm pack --silent axe-core@4.14.1 >/dev/null && tar -xzf axe-core-4.14.1.tgz && rm axe-core-4.14.1.tgz && mv package axe-core
+
+browser: dev-env $(AXE) ## Run the tests of the dashboard in Chromium, which must be installed (ARGS="-k name")
+	@$(BIN)/python -m pip install --quiet playwright
+	@$(BIN)/python -m pytest tests/browser $(ARGS)
+
+screenshot: dev-env ## Write the picture of the dashboard in the docs, with Chromium
+	@$(BIN)/python -m pip install --quiet playwright
+	@$(BIN)/python -m scripts.screenshot
 
 check: dev-env ## Check style, types, import contracts and forbidden content
 	@sh scripts/check.sh $(BIN)

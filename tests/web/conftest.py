@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.types import ASGIApp
 
 from tenure import Tenure
@@ -18,6 +17,7 @@ from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Failed
 from tenure.redis.sync import SyncDriver
 from tenure.web import dashboard
+from tests.support.serving import served
 from tests.support.waiting import until
 
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
@@ -86,23 +86,8 @@ Serve = Callable[[ASGIApp], Browser]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Serves an ASGI app in a thread."""
-    running: list[tuple[uvicorn.Server, threading.Thread]] = []
-
-    def serve(asgi: ASGIApp) -> Browser:
-        config = uvicorn.Config(
-            asgi, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1, ws="none", http="h11"
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        running.append((server, thread))
-        until(lambda: server.started)
-        return Browser(server.servers[0].sockets[0].getsockname()[1])
-
-    yield serve
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(10)
+    with ExitStack() as stack:
+        yield lambda asgi: Browser(stack.enter_context(served(asgi)))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tenure.cli import commands
 from tenure.cli.errors import run
 from tests.web.conftest import Browser
 from tests.web.test_access import basic
+from tests.web.test_live import events
 
 Start = Callable[..., tuple[subprocess.Popen[str], Browser]]
 
@@ -50,9 +51,12 @@ def test_it_serves_until_a_signal_and_logs_each_change(start: Start, end: signal
     assert "Shop" in browser.page("").text
     assert browser.page("", Host="evil.example").status == 400
     browser.post("pause", {"queue": "q"})
-    process.send_signal(end)
-    _, log = process.communicate(timeout=20)
+    with events(browser) as page:  # it is open when the dashboard ends
+        page.readline()
+        process.send_signal(end)
+        _, log = process.communicate(timeout=20)
     assert process.returncode == 0, log
+    assert "Traceback" not in log
     assert "user=unnamed address=127.0.0.1 action=pause" in log
 
 

@@ -13,7 +13,7 @@ from tenure.core.job import WorkerView
 from tenure.core.shape import Progress
 from tenure.core.steps import Command, Steps
 from tenure.redis.sync import SyncDriver
-from tenure.web import dashboard, shown
+from tenure.web import dashboard, pages, shown
 from tenure.web.redact import HIDDEN, Redactor
 from tests.web.conftest import Browser, Fail, Serve
 
@@ -234,6 +234,14 @@ def test_vendored_files_are_unchanged_and_have_their_licences() -> None:
     for name, sum in sums.items():
         assert hashlib.sha256((STATIC / "vendor" / name).read_bytes()).hexdigest() == sum
     assert (STATIC / "dashboard.js").stat().st_size <= 20_000
+
+
+@pytest.mark.parametrize("minute", range(10))
+def test_the_last_point_of_the_chart_has_ten_minutes(minute: int) -> None:
+    now_ms = (28_500_000 + minute) * 60_000 + 1
+    counts = {"completed": 1, "failed": 0, "cancelled": 0}
+    minutes = [{"at_ms": now_ms - 1 - ago * 60_000, **counts} for ago in range(20)]
+    assert pages._sums([{"minutes": minutes}], 142, 10, now_ms)["ended"][-3:] == [0, 10, 10]
 
 
 def test_another_wire_format_offers_what_it_has(redis_url: str, serve: Serve) -> None:

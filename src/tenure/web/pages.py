@@ -35,8 +35,8 @@ COLUMNS: Final = ("queue", "state", "task", "lane", "priority", "age", "failures
 _COLUMNS: Final = ("queue", "state", "task", "lane", "age", "error")
 SIZES: Final = (25, 50, 100)
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-DAY_BUCKETS: Final = 144
-"""Ten minutes each."""
+DAY_BUCKETS: Final = 142
+"""Ten minutes each. The history has 96 quarters of an hour with the current one: 23 h 45 min at least."""
 HISTORIES_MAX: Final = 50
 """Queues of which a page reads the history."""
 RUNNING_QUEUES_MAX: Final = 20
@@ -120,7 +120,7 @@ class Pages:
             "rights": visitor.rights,
             "features": self._reads.features,
             "runs": [run.document() for run in self._runs.all()],
-            "now_ms": time.time() * limits.SECOND,
+            "now_ms": _now_ms(),
         }
         context = await page.read(request, visitor)
         context["live"] = ["tick", "runs", "redis", *context.get("live", ())]
@@ -144,7 +144,7 @@ class Pages:
             "seen": seen,
             "attention": attention(seen, await self._reads.resting()),
             "live": ["queues", "workers", *_events(view["name"] for view in seen["queues"])],
-            "day": _sums(history.values(), DAY_BUCKETS, 24 * limits.HOUR),
+            "day": _sums(history.values(), DAY_BUCKETS, 10, _now_ms()),
             "oldest": min((at for view in seen["queues"] if (at := view["oldest_ms"])), default=None),
             "sums": {state: sum(view["counts"][state] for view in seen["queues"]) for state in State},
         }
@@ -155,7 +155,7 @@ class Pages:
         hours = await self._histories(names[:HISTORIES_MAX])
         return {
             "seen": seen,
-            "hours": {name: _sums([one], 60, limits.HOUR)["ended"] for name, one in hours.items()},
+            "hours": {name: _sums([one], 60, 1, _now_ms())["ended"] for name, one in hours.items()},
             "live": ["queues", "workers", *_events(names)],
         }
 
@@ -177,7 +177,7 @@ class Pages:
             "live": ["workers", *_events([name])],
             "view": seen["queues"][0],
             "seen": seen,
-            "day": _sums(history.values(), DAY_BUCKETS, 24 * limits.HOUR),
+            "day": _sums(history.values(), DAY_BUCKETS, 10, _now_ms()),
             "tasks": sorted(self._tasks)[:TASKS_MAX],
             "reasons": await self._reads.reasons(name) if request.query_params.get("reasons") else None,
         }
@@ -276,7 +276,7 @@ class Pages:
 def attention(seen: Document, resting: Sequence[str]) -> list[tuple[str, str]]:
     """Return what an operator should look at: a text, and the page that shows it."""
     found: list[tuple[str, str]] = [(f"{one['queue']}: {one['error']}", "queues") for one in seen["refused"]]
-    now_ms = time.time() * limits.SECOND
+    now_ms = _now_ms()
     for view in seen["queues"]:
         name, place = view["name"], f"queues/{shown.path(view['name'])}"
         lanes = f"lanes?{shown.query(queue=name)}"
@@ -287,8 +287,8 @@ def attention(seen: Document, resting: Sequence[str]) -> list[tuple[str, str]]:
         busy = f"{name}: jobs that wait for results of other jobs hold all slots"
         found += [(busy, place)] if name in seen["all_awaiting"] else []
         blocked, parked = view["blocked_lanes"], view["parked_lanes"]
-        found += [(f"{name}: {blocked:,} blocked lanes", f"{lanes}&state=blocked")] if blocked else []
-        found += [(f"{name}: {parked:,} parked lanes", f"{lanes}&state=parked")] if parked else []
+        found += [(f"{name}: blocked lanes: {blocked:,}", f"{lanes}&state=blocked")] if blocked else []
+        found += [(f"{name}: parked lanes: {parked:,}", f"{lanes}&state=parked")] if parked else []
         found += [(f"{name}: {view['suspects']:,} jobs that crashed wait", place)] if view["suspects"] else []
         if view["newer_layout"]:
             found.append((f"{name}: a newer release has written to it", place))
@@ -308,11 +308,15 @@ def _events(queues: Iterable[str]) -> list[str]:
     return [f"queue:{name}" for name in queues]
 
 
-def _sums(histories: Iterable[Document], buckets: int, span_ms: int) -> dict[str, list[int]]:
-    """Add up the minutes of queues in buckets of the time up to now."""
-    size = span_ms // buckets
-    end = int(time.time() * limits.SECOND) // size * size + size
-    first = end - span_ms
+def _now_ms() -> float:
+    return time.time() * limits.SECOND
+
+
+def _sums(histories: Iterable[Document], buckets: int, each_minutes: int, now_ms: float) -> dict[str, list[int]]:
+    """Add up the minutes of queues in buckets of the time up to now. The last bucket ends with this minute."""
+    size = each_minutes * limits.MINUTE
+    end = (int(now_ms) // limits.MINUTE + 1) * limits.MINUTE
+    first = end - buckets * size
     ended, failed = [0] * buckets, [0] * buckets
     for history in histories:
         for minute in history["minutes"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable, Collection
@@ -54,10 +56,17 @@ def serve(
     # The server raises the signal again when it has ended.
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda *_: None)
+    logging.getLogger("uvicorn.error").addFilter(_is_fault)
     with listening:
         name = f"[{host}]" if ":" in host else host
         began(f"http://{name}:{listening.getsockname()[1]}/")
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn is about a fault. An open page holds a request, which the end of the server cancels."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, asyncio.CancelledError) and "timeout graceful shutdown" not in record.getMessage()
 
 
 class OnlyHosts:

@@ -77,7 +77,9 @@ async function read() {
     const text = await got.text();
     if (!got.ok) { say(text.trim(), true); return; }
     const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("main");
-    Idiomorph.morph(main(), fresh, { ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keeps } });
+    // The text of a button that has the focus changes with it; what the reader types does not.
+    const ignoreActiveValue = document.activeElement.matches("input, textarea, select");
+    Idiomorph.morph(main(), fresh, { ignoreActiveValue, callbacks: { beforeNodeMorphed: keeps } });
     if (fresh.dataset.title) document.title = fresh.dataset.title;
     shown();
   } catch {
@@ -88,11 +90,18 @@ async function read() {
   }
 }
 
+const fields = (form) => all("input, textarea, option", form);
+
+function isWritten(field) {
+  if (field.matches("option")) return field.selected !== field.defaultSelected && field.parentNode.matches("select:has([selected])");
+  return field.value !== field.defaultValue;
+}
+
 // What the reader has opened, written or picked stays as it is.
 function keeps(old, fresh) {
   if (!(old instanceof Element) || !(fresh instanceof Element)) return true;
   if (old.matches("details")) fresh.toggleAttribute("open", old.open);
-  if (old.matches("form") && !old.matches(".filters") && old.contains(document.activeElement)) return false;
+  if (old.matches("form") && (old.contains(document.activeElement) || fields(old).some(isWritten))) return false;
   if (old.matches("[data-chart]")) {
     if (old.dataset.chart !== fresh.dataset.chart) { old.dataset.chart = fresh.dataset.chart; }
     return false;
@@ -228,7 +237,12 @@ document.addEventListener("submit", async (event) => {
   }
   if (form.dataset.confirm && !(await ask(`${form.dataset.confirm}?`, [], { yes: "Yes" }))) return;
   document.activeElement.blur();
-  if ((await act(form.dataset.action, body)) && form.dataset.reset) form.reset();
+  if (!(await act(form.dataset.action, body))) return;
+  if (form.dataset.reset) form.reset();
+  for (const field of fields(form)) {  // what is saved is not what the reader has written
+    if (field.matches("option")) field.defaultSelected = field.selected;
+    else field.defaultValue = field.value;
+  }
 });
 
 document.addEventListener("change", (event) => {
@@ -287,6 +301,7 @@ document.addEventListener("keydown", (event) => {
   if (does) { event.preventDefault(); does(); }
 });
 
+document.getElementById("dialog-no").addEventListener("click", () => dialog.close("no"));
 document.getElementById("live").addEventListener("click", () => live(!isLive));
 document.getElementById("theme").addEventListener("click", theme);
 document.getElementById("help").addEventListener("click", help);
