@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from tenure.compat.emitter import Callbacks
 from tenure.core.errors import InvalidArgument, TenureError, invalid
 from tenure.core.names import shown
 from tenure.runtime.log import callback_failed
@@ -34,61 +35,42 @@ EVENTS: Final = {
     NO_ACTIVE_QUEUES: (),
 }
 """The events, each with the arguments of its callbacks."""
-C = TypeVar("C", bound=Callable[..., Any])
 
 
 class JobEnded(TenureError):
     """Why a job ended without its handler: the error of `deleted-error`, `retry-limit` and `invalid-data`."""
 
 
-class Emitter:
+class Emitter(Callbacks):
     """Calls callbacks. `is_async`: those of `push` and `delete` may be coroutine functions, too."""
 
     def __init__(self, is_async: bool) -> None:
+        super().__init__()
         self._is_async = is_async
-        self._callbacks: dict[str, tuple[tuple[Callable[..., Any], bool], ...]] = {}
-        """By event, each with whether it is called once. Replaced as a whole: a thread may emit meanwhile."""
 
-    def on(self, event: str, callback: C, once: bool = False) -> C:
+    def add(self, event: str, callback: Callable[..., Any], once: bool = False) -> None:
+        """Register a callback. Raises `InvalidArgument` for an unknown event."""
         if event not in EVENTS:
             raise invalid("event", f"one of {', '.join(EVENTS)}", shown(event))
         if not self._is_async and event in OF_PRODUCERS and inspect.iscoroutinefunction(callback):
             raise InvalidArgument(
                 f"The callback of {event!r} must be a plain function. Use the async class for others."
             )
-        self._callbacks[event] = (*self._callbacks.get(event, ()), (callback, once))
-        return callback
-
-    def off(self, event: str, callback: Callable[..., Any]) -> None:
-        """Remove the latest registration of this callback, if there is one."""
-        entries = list(reversed(self._callbacks.get(event, ())))
-        found = next((n for n, (one, _) in enumerate(entries) if one == callback), None)
-        if found is not None:
-            del entries[found]
-            self._callbacks[event] = tuple(reversed(entries))
-
-    def has(self, *events: str) -> bool:
-        return any(self._callbacks.get(event) for event in events)
-
-    def _take(self, event: str) -> list[Callable[..., Any]]:
-        entries = self._callbacks.get(event, ())
-        if any(is_once for _, is_once in entries):
-            self._callbacks[event] = tuple(entry for entry in entries if not entry[1])
-        return [callback for callback, _ in entries]
+        super().add(event, callback, once)
 
     def emit_blocking(self, event: str, *args: object) -> None:
-        for callback in self._take(event):
+        for one in self.take(event):
             try:
-                callback(*args)
+                one.function(*args)
             except Exception as error:
-                callback_failed("listener", error, callback)
+                callback_failed("listener", error, one.function)
 
     async def emit(self, event: str, *args: object) -> None:
         """Call the callbacks one after another. Their errors are logged, and affect no job."""
-        for callback in self._take(event):
+        for one in self.take(event):
             try:
-                answer = callback(*args)
+                answer = one.function(*args)
                 if inspect.isawaitable(answer):
                     await answer
             except Exception as error:
-                callback_failed("listener", error, callback)
+                callback_failed("listener", error, one.function)

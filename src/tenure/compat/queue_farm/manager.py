@@ -105,15 +105,17 @@ class Base:
 
         Raises `InvalidArgument` for an unknown event.
         """
-        return self._emitter.on(event, callback)
+        self._emitter.add(event, callback)
+        return callback
 
     def once(self, event: str, callback: C) -> C:
         """Call a function at the next event of this name only. Returns the function. Raises `InvalidArgument`."""
-        return self._emitter.on(event, callback, once=True)
+        self._emitter.add(event, callback, once=True)
+        return callback
 
     def off(self, event: str, callback: Callable[..., Any]) -> None:
         """Call this function no more: its latest registration is removed. Nothing happens if it has none."""
-        self._emitter.off(event, callback)
+        self._emitter.remove(event, callback)
 
     def _job(self, queue: str, job: object, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         chosen = self._options | _checked(options)

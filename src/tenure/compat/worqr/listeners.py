@@ -7,12 +7,11 @@ import inspect
 import logging
 import queue
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tenure.compat.emitter import Callbacks, Registered
 from tenure.core.errors import InvalidArgument
 
 Listener = Callable[[str, str], object]
@@ -24,15 +23,6 @@ JOIN_S: Final = 5.0
 _log: Final = logging.getLogger("tenure")
 
 
-@dataclass(slots=True, eq=False)
-class Registered:
-    """A listener of a queue. `is_removed`: events that came before the removal do not call it either."""
-
-    listener: Listener
-    is_once: bool
-    is_removed: bool = False
-
-
 class Event(NamedTuple):
     """`listeners`: those of the queue when the event came."""
 
@@ -42,42 +32,19 @@ class Event(NamedTuple):
     listeners: tuple[Registered, ...]
 
 
-class Listeners(ABC):
+class Listeners(Callbacks):
     """The listeners by queue. They may use their client, and close it: no call of it waits for a listener."""
 
-    def __init__(self) -> None:
-        self._by_queue: dict[str, list[Registered]] = {}
-        self._lock = threading.Lock()
-        """The user's thread adds and removes while the loop of the client emits."""
+    _events: asyncio.Queue[Event] | queue.Queue[Event | None]
 
-    def add(self, queue: str, listener: Listener, once: bool = False) -> None:
-        with self._lock:
-            self._by_queue.setdefault(queue, []).append(Registered(listener, once))
-
-    def remove(self, queue: str, listener: Listener) -> None:
-        """Remove the latest registration of this listener, if there is one."""
-        with self._lock:
-            registered = self._by_queue.get(queue, [])
-            for one in reversed(registered):
-                if one.listener == listener:
-                    one.is_removed = True
-                    registered.remove(one)
-                    break
-
-    def emit(self, queue: str, name: str, message: str) -> None:
+    def emit(self, queue_name: str, name: str, message: str) -> None:
         """Have the listeners called. Returns before that."""
-        with self._lock:
-            listeners = tuple(self._by_queue.get(queue, ()))
-            if any(one.is_once for one in listeners):
-                self._by_queue[queue] = [one for one in listeners if not one.is_once]
-        if listeners:
-            self._put(Event(queue, name, message, listeners))
+        if listeners := self.take(queue_name):
+            try:
+                self._events.put_nowait(Event(queue_name, name, message, listeners))
+            except (asyncio.QueueFull, queue.Full):
+                _log.error("event_left_out queue=%s event=%s waiting=%d", queue_name, name, EVENTS_MOST)
 
-    @abstractmethod
-    def _put(self, event: Event) -> None:
-        """Keep the event until its turn comes."""
-
-    @abstractmethod
     async def end(self) -> None:
         """Call no more listeners on the loop of the client."""
 
@@ -90,13 +57,10 @@ class LoopListeners(Listeners):
         self._events: asyncio.Queue[Event] = asyncio.Queue(EVENTS_MOST)
         self._task: asyncio.Task[None] | None = None
 
-    def _put(self, event: Event) -> None:
+    def emit(self, queue_name: str, name: str, message: str) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._call())
-        try:
-            self._events.put_nowait(event)
-        except asyncio.QueueFull:
-            _left_out(event)
+        super().emit(queue_name, name, message)
 
     async def end(self) -> None:
         """End the listener that runs, too, unless it is the caller."""
@@ -112,7 +76,7 @@ class LoopListeners(Listeners):
                 if one.is_removed:
                     continue
                 try:
-                    answer = one.listener(event.name, event.message)
+                    answer = one.function(event.name, event.message)
                     if inspect.isawaitable(answer):
                         await answer
                 except BaseException as error:
@@ -131,22 +95,13 @@ class ThreadListeners(Listeners):
         self._thread = threading.Thread(target=self._call, name="tenure worqr listeners", daemon=True)
         self._is_closed = False
 
-    def add(self, queue: str, listener: Listener, once: bool = False) -> None:
-        if inspect.iscoroutinefunction(listener):
+    def add(self, key: str, function: Listener, once: bool = False) -> None:
+        if inspect.iscoroutinefunction(function):
             raise InvalidArgument("The listener must be a plain function. Use AsyncWorqr for others.")
-        super().add(queue, listener, once)
+        super().add(key, function, once)
 
     def start(self) -> None:
         self._thread.start()
-
-    def _put(self, event: Event) -> None:
-        try:
-            self._events.put_nowait(event)
-        except queue.Full:
-            _left_out(event)
-
-    async def end(self) -> None:
-        """None is called there."""
 
     def close(self) -> None:
         """Call no more listeners. Waits for the one that runs, unless it is the caller."""
@@ -164,7 +119,7 @@ class ThreadListeners(Listeners):
                 if one.is_removed:
                     continue
                 try:
-                    one.listener(event.name, event.message)
+                    one.function(event.name, event.message)
                 except BaseException as error:
                     _failed(event, error)
 
@@ -172,7 +127,3 @@ class ThreadListeners(Listeners):
 def _failed(event: Event, error: BaseException) -> None:
     # The message may be a task, which belongs in no log.
     _log.error("listener_failed queue=%s event=%s error=%s", event.queue, event.name, type(error).__name__)
-
-
-def _left_out(event: Event) -> None:
-    _log.error("event_left_out queue=%s event=%s waiting=%d", event.queue, event.name, EVENTS_MOST)

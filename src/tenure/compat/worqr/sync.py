@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tenure.compat.worqr.aio import AsyncWorqr, Process
+from tenure.compat.twins import blocking
+from tenure.compat.worqr.aio import AsyncWorqr
 from tenure.compat.worqr.listeners import Listener, ThreadListeners
-from tenure.compat.worqr.raw import Task
 from tenure.core.errors import InvalidArgument
 from tenure.redis.clients import Client
 
@@ -24,7 +24,7 @@ class Worqr:
 
     def __init__(self, url: str | Client = "redis://localhost:6379/0", **options: Any) -> None:
         self._listeners = ThreadListeners()
-        self._worqr = _OnThread(self._listeners, url, **options)
+        self._twin = _OnThread(self._listeners, url, **options)
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -42,73 +42,36 @@ class Worqr:
 
     @property
     def worker_id(self) -> str:
-        return self._worqr.worker_id
+        return self._twin.worker_id
 
-    def enqueue(self, queue: str, tasks: Task | Sequence[Task], unique: bool = False) -> bool:
-        return self._run(self._worqr.enqueue(queue, tasks, unique))
-
-    def cancel_tasks(self, queue: str, task: Task) -> int:
-        return self._run(self._worqr.cancel_tasks(queue, task))
-
-    def delete_queue(self, queue: str) -> int:
-        return self._run(self._worqr.delete_queue(queue))
-
-    def peek_queue(self, queue: str) -> str | None:
-        return self._run(self._worqr.peek_queue(queue))
-
-    def count_queue(self, queue: str) -> int:
-        return self._run(self._worqr.count_queue(queue))
-
-    def get_tasks(self, queue: str) -> list[str]:
-        return self._run(self._worqr.get_tasks(queue))
-
-    def get_queues(self) -> list[str]:
-        return self._run(self._worqr.get_queues())
-
-    def get_workers(self) -> list[str]:
-        return self._run(self._worqr.get_workers())
-
-    def get_working_queues(self, worker: str | None = None) -> list[str]:
-        return self._run(self._worqr.get_working_queues(worker))
-
-    def get_matching_processes(self, task: Task) -> list[str]:
-        return self._run(self._worqr.get_matching_processes(task))
-
-    def start_worker(self) -> None:
-        self._run(self._worqr.start_worker())
-
-    def start_work(self, queue: str) -> None:
-        self._run(self._worqr.start_work(queue))
-
-    def request_work(self, queue: str) -> None:
-        self._run(self._worqr.request_work(queue))
-
-    def stop_work(self, queue: str) -> None:
-        self._run(self._worqr.stop_work(queue))
-
-    def dequeue(self, queue: str) -> Process | None:
-        return self._run(self._worqr.dequeue(queue))
-
-    def stop_process(self, process_id: str) -> bool:
-        return self._run(self._worqr.stop_process(process_id))
-
-    def finish_process(self, process_id: str, result: object = None) -> bool:
-        return self._run(self._worqr.finish_process(process_id, result))
-
-    def fail_worker(self, worker: str | None = None) -> int:
-        return self._run(self._worqr.fail_worker(worker))
-
-    def cleanup_workers(self) -> list[str]:
-        return self._run(self._worqr.cleanup_workers())
+    enqueue = blocking(AsyncWorqr.enqueue)
+    cancel_tasks = blocking(AsyncWorqr.cancel_tasks)
+    delete_queue = blocking(AsyncWorqr.delete_queue)
+    peek_queue = blocking(AsyncWorqr.peek_queue)
+    count_queue = blocking(AsyncWorqr.count_queue)
+    get_tasks = blocking(AsyncWorqr.get_tasks)
+    get_queues = blocking(AsyncWorqr.get_queues)
+    get_workers = blocking(AsyncWorqr.get_workers)
+    get_working_queues = blocking(AsyncWorqr.get_working_queues)
+    get_matching_processes = blocking(AsyncWorqr.get_matching_processes)
+    start_worker = blocking(AsyncWorqr.start_worker)
+    start_work = blocking(AsyncWorqr.start_work)
+    request_work = blocking(AsyncWorqr.request_work)
+    stop_work = blocking(AsyncWorqr.stop_work)
+    dequeue = blocking(AsyncWorqr.dequeue)
+    stop_process = blocking(AsyncWorqr.stop_process)
+    finish_process = blocking(AsyncWorqr.finish_process)
+    fail_worker = blocking(AsyncWorqr.fail_worker)
+    cleanup_workers = blocking(AsyncWorqr.cleanup_workers)
 
     def on(self, queue: str, listener: Listener) -> None:
-        self._worqr.on(queue, listener)
+        self._twin.on(queue, listener)
 
     def once(self, queue: str, listener: Listener) -> None:
-        self._worqr.once(queue, listener)
+        self._twin.once(queue, listener)
 
     def off(self, queue: str, listener: Listener) -> None:
-        self._worqr.off(queue, listener)
+        self._twin.off(queue, listener)
 
     def close(self) -> None:
         with self._lock:
@@ -126,14 +89,14 @@ class Worqr:
 
     async def _close(self) -> None:
         try:
-            await self._worqr.close()
+            await self._twin.close()
         finally:
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         with self._lock:
             if not self._is_closed:
                 call = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
