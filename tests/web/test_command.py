@@ -50,6 +50,7 @@ def test_it_serves_until_a_signal_and_logs_each_change(start: Start, end: signal
     process, browser = start("--title", "Shop")
     assert "Shop" in browser.page("").text
     assert browser.page("", Host="evil.example").status == 400
+    browser.headers = {"X-Forwarded-For": "6.6.6.6"}  # a client may write what it likes
     browser.post("pause", {"queue": "q"})
     with events(browser) as page:  # it is open when the dashboard ends
         page.readline()

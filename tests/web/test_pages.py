@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tenure import Every, Tenure
-from tenure.core.job import WorkerView
+from tenure.core.job import ErrorInfo, WorkerView
+from tenure.core.outcome import Failed
 from tenure.core.shape import Progress
 from tenure.core.steps import Command, Steps
 from tenure.redis.sync import SyncDriver
@@ -191,6 +192,19 @@ def test_progress_worker_and_attempts_are_on_the_page_of_a_job(
     assert "25%" in text
     assert "w-1" in text
     assert ">j</a>" in browser.page("workers").text
+
+
+def test_a_group_without_a_task_has_no_buttons(app: Tenure, driver: SyncDriver, browser: Browser, fail: Fail) -> None:
+    """A filter cannot name raw payloads, so a button of theirs would change the jobs of all tasks."""
+    fail("a")
+    assert browser.page("errors").text.count("data-action") == 2
+    app.queue("images").enqueue(b"x")
+    (lease,) = driver.run(app.engine.lease("w", ("images",), 1)).leases
+    driver.run(app.engine.settle([(lease, Failed(ErrorInfo("ValueError", "it broke")))]))
+    browser.post("pause", {"queue": "q"})  # so that the page is read again
+    text = browser.page("errors").text
+    assert "raw payload" in text
+    assert text.count("data-action") == 2
 
 
 def test_an_id_that_is_no_text_is_shown(app: Tenure, driver: SyncDriver, browser: Browser) -> None:
