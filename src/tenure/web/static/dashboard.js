@@ -185,7 +185,7 @@ async function act(action, body, { confirm = "" } = {}) {
       if (!count) { say("No such job."); return false; }
       const lines = got.ok ? [] : [got.document.error];
       lines.push(...Object.entries(body.select).filter(([name]) => name !== "jobs").map(([name, value]) => `${name}: ${value}`));
-      if (!(await ask(`${confirm || action} ${jobs(count)}?`, lines, { yes: confirm || action }))) return false;
+      if (!(await ask(`${confirm || action} ${jobs(count)}${got.document.cut ? " (there may be more)" : ""}?`, lines, { yes: confirm || action }))) return false;
       got = await post(action, { ...body, expect: count });
     }
     if (!got.ok) { say(got.document.error || "It failed.", true); return false; }
