@@ -185,6 +185,14 @@ def test_run_a_schedule_now_by_mouse(shop: Shop, page: Page) -> None:
     assert shop.counts("reports") == {"ready": 1}
 
 
+def test_remove_a_schedule_by_mouse(shop: Shop, page: Page) -> None:
+    page.get_by_role("link", name="Schedules").click()
+    button(page, "Remove", card("poll")).click()
+    confirm(page, "Remove")
+    answer(page, "schedule_remove: done.")
+    assert shop.do(lambda: shop.app.schedules.get("reports", "poll")) is None
+
+
 def test_change_a_limit_by_keyboard(shop: Shop, page: Page) -> None:
     go(page, "i", "Limits")
     tab_to(page, page.locator("summary", has_text="Change"))

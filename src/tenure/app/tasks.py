@@ -93,13 +93,8 @@ class Task(Generic[P, R, C]):
         """Make this a task of an app, and its copies by `using`, too."""
         for task in (*(self._copies or ()), self):
             task.name, task._client, task._policy, task._copies = name, client, policy, None
-            for cached in (
-                "_signature",
-                "_source",
-                "_decoders",
-                "results",
-            ):  # of another name: its router is included again
-                task.__dict__.pop(cached, None)
+            for cached in ("_signature", "_source", "_decoders", "results"):
+                task.__dict__.pop(cached, None)  # of another name: its router is included again
             task._set(task._options)
         for rule in (rule for one in self.limits for rule in one.unfilled):
             client.engine.note_limit(rule.template, self.queue)

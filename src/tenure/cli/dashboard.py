@@ -13,7 +13,7 @@ from tenure.cli.logs import set_up_logging
 from tenure.cli.output.tables import Answer
 from tenure.cli.reach import reaching
 
-LOCAL: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
+LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @click.argument("app", required=False, metavar="[MODULE:APP]")

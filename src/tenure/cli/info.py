@@ -28,6 +28,7 @@ from tenure.core.errors import NewerLayout
 from tenure.core.job import State
 from tenure.core.shape import LaneState, LaneView
 from tenure.manage.documents import job_document, minutes_document, overview_document, refused_document
+from tenure.manage.search import Selection
 
 
 @ANY_QUEUE
@@ -146,7 +147,7 @@ def _lanes_answer(app: Tenure, queue: str, state: LaneState) -> Answer:
 
 def _lane_answer(app: Tenure, queue: str, name: str) -> Answer:
     view, now_ms = app.inspect.lane(queue, name), time.time() * limits.SECOND
-    page = app.inspect.page(queue, State.READY, limit=jobs.JOBS_SHOWN, lane=name)
+    page = app.inspect.listing(queue, (State.READY,), Selection(lane=name), limit=jobs.JOBS_SHOWN).found[State.READY]
     title = f"{name}: {len(page.jobs):,} of {page.total:,} that wait, in their order"
     table = jobs.job_table(page.jobs, now_ms, title, "No jobs wait in it.").without("lane", "state")
     document = {"lane": view, "jobs": [job_document(one) for one in page.jobs], "total": page.total}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LISTED = (LaneState.READY, LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
 LANES_MAX = 1_000_000
 """The most lanes of one listing."""
-_MOST_CURSOR = 2**64 - 1
+CURSOR_MAX = 2**64 - 1
 """The cursors of Redis are 64-bit numbers."""
 
 
@@ -128,7 +128,7 @@ class Inspect:
         self._client.require(Feature.LANES)
         if state not in LISTED:
             raise invalid("state", f"one of {', '.join(LISTED)}", names.shown(state))
-        names.count(cursor, "cursor", most=_MOST_CURSOR)
+        names.count(cursor, "cursor", most=CURSOR_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
         return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
 

@@ -277,7 +277,9 @@ REDIS: Final[Mapping[str, LogEvent]] = {
 
 DASHBOARD: Final[Mapping[str, LogEvent]] = {
     "login_failed": LogEvent(
-        WARNING, "A password of the dashboard was wrong.", "`address`, `user`: from where, and the name that was given"
+        WARNING,
+        "A password of the dashboard was wrong, or its file cannot be used (`error`).",
+        "`address`, `user`: from where, and the name that was given",
     ),
     "audit": LogEvent(
         INFO,

@@ -11,7 +11,7 @@ from tenure.core.job import JobView, State
 from tenure.core.steps import Steps
 from tenure.manage.search import Search, place_of
 
-LOOK_MAX: Final = 2_000
+GROUPED_MAX: Final = 2_000
 """Jobs that are grouped, the newest of each state of a queue."""
 FAILED: Final = (State.FAILED, State.BROKEN)
 
@@ -47,13 +47,13 @@ class ErrorGroups:
 
 
 def grouped(engine: FullEngine, search: Search, queues: Sequence[str]) -> Steps[ErrorGroups]:
-    """Group the failed and the broken jobs of these queues, at most `LOOK_MAX`."""
+    """Group the failed and the broken jobs of these queues, at most `GROUPED_MAX`."""
     found: list[JobView] = []
     is_whole = True
     for queue in queues:
         counts = (yield from engine.queue(queue)).counts
         for state in FAILED:
-            most = LOOK_MAX - len(found)
+            most = GROUPED_MAX - len(found)
             if counts.get(state) and most:
                 page = yield from search.look(queue, state, most, most=most)
                 found += page.jobs

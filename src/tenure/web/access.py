@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -21,31 +22,10 @@ from starlette.requests import Request
 from tenure.core.errors import InvalidArgument, NotConfigured, invalid
 from tenure.core.names import shown
 from tenure.runtime.log import log_event
+from tenure.web.actions import TABLE
 
-ACTIONS: Final = (
-    "retry",
-    "cancel",
-    "discard",
-    "purge",
-    "pause",
-    "resume",
-    "configure",
-    "park",
-    "resume_lane",
-    "edit",
-    "enqueue",
-    "schedule_pause",
-    "schedule_resume",
-    "schedule_trigger",
-    "schedule_remove",
-    "schedule_edit",
-    "limit_set",
-    "limit_clear",
-    "quiet",
-    "unquiet",
-    "stop",
-)
-"""What a role may allow, in the order of the documentation."""
+ACTIONS: Final = tuple(TABLE)
+"""What a role may allow."""
 PAYLOAD: Final = "payload"
 """The right to see payloads, results and headers."""
 ROLES: Final = {"viewer": frozenset[str](), "operator": frozenset((*ACTIONS, PAYLOAD))}
@@ -100,7 +80,7 @@ class Access:
     ) -> None:
         self._authorize = authorize
         self._passwords = passwords
-        self._kept = frozenset({PAYLOAD}) if read_only else ROLES["operator"]
+        self._allowed = frozenset({PAYLOAD}) if read_only else ROLES["operator"]
 
     async def visitor(self, request: Request) -> Visitor:
         """Return who asks. Raises `Refused`."""
@@ -121,7 +101,7 @@ class Access:
             name = getattr(user, "display_name", "") or (role if isinstance(role, str) else "user")
         elif not is_local(address_of(request)):
             raise Refused(403, "Without authorize= or a password file, the dashboard serves only its own machine.")
-        return Visitor(str(name), rights & self._kept)
+        return Visitor(str(name), rights & self._allowed)
 
 
 class Passwords:
@@ -129,12 +109,12 @@ class Passwords:
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._path, self._read_at = path, 0
-        self._users: dict[str, tuple[str, str]] = {}
-        self._read()
+        self._users = read_users(path)
         if not self._users:
             raise NotConfigured(f"The password file {path!r} has no user. Add one: {_ADVICE.format(path)}")
         self._clock = clock
         self._failures: dict[str, list[float]] = {}
+        self._one = asyncio.Lock()
         self._secret = secrets.token_bytes(16)
         self._known: dict[bytes, str] = {}
         """Passwords that were right, hashed with a secret of this process: scrypt takes long by intention."""
@@ -142,39 +122,47 @@ class Passwords:
     async def check(self, request: Request) -> tuple[str, frozenset[str]]:
         """Return the name and the rights of the user with the password of the request. Raises `Refused`."""
         self._read()
-        address = address_of(request)
-        now = self._clock()
-        failures = [at for at in self._failures.get(address, ()) if now - at < FAILURES_S]
-        if len(failures) >= FAILURES_MAX:
-            raise Refused(429, "Too many wrong passwords from your address. Wait a minute.", retry_after="60")
-        header = request.headers.get("authorization", "")
+        address, header = address_of(request), request.headers.get("authorization", "")
+        self._check_failures(address)
         if not header:
             raise Refused(401, "A name and a password are needed.", www_authenticate=_BASIC)
         name, password = _basic(header)
-        role, kept = self._users.get(name, ("", _NOBODY))
+        role, right = self._users.get(name, ("", _NOBODY))
         seen = hmac.digest(self._secret, f"{name}:{password}".encode("utf-8", "surrogateescape"), "sha256")
-        if self._known.get(seen) != kept:
-            # It counts before the check, which waits: many at once are no way around the limit.
-            failures = self._failures[address] = [*failures, now]
-            while len(self._failures) > ADDRESSES_MAX:
-                del self._failures[next(iter(self._failures))]
-            if not await run_in_threadpool(is_right, password, kept) or not role:
-                log_event("login_failed", address=address, user=name)
-                raise Refused(401, "The name or the password is wrong.", www_authenticate=_BASIC)
-            self._failures.pop(address, None)
+        if self._known.get(seen) != right:
+            async with self._one:  # scrypt takes 16 MB, and many guesses at once must count each
+                self._check_failures(address)
+                if not await run_in_threadpool(is_right, password, right) or not role:
+                    self._note_failure(address, name)
+                    raise Refused(401, "The name or the password is wrong.", www_authenticate=_BASIC)
             while len(self._known) >= _KNOWN_MAX:
                 del self._known[next(iter(self._known))]
-            self._known[seen] = kept
+            self._known[seen] = right
         return name, ROLES[role]
 
+    def _check_failures(self, address: str) -> None:
+        since = self._clock() - FAILURES_S
+        if sum(at > since for at in self._failures.get(address, ())) >= FAILURES_MAX:
+            raise Refused(429, "Too many wrong passwords from your address. Wait a minute.", retry_after="60")
+
+    def _note_failure(self, address: str, name: str) -> None:
+        log_event("login_failed", address=address, user=name)
+        self._failures[address] = [*self._failures.pop(address, ()), self._clock()][-FAILURES_MAX:]
+        while len(self._failures) > ADDRESSES_MAX:
+            del self._failures[next(iter(self._failures))]
+
     def _read(self) -> None:
-        """Read the file if it has changed. Raises `NotConfigured`, so that an old one lets no user in."""
+        """Read the file if it has changed. One that cannot be used lets no user in."""
         try:
             changed = os.stat(self._path).st_mtime_ns
         except OSError:
             changed = -1
         if changed != self._read_at:
-            self._users = read_users(self._path)
+            try:
+                self._users = read_users(self._path)
+            except NotConfigured as error:
+                log_event("login_failed", error=str(error))
+                raise Refused(503, "The password file of this dashboard cannot be used: see its log.") from None
             self._read_at = changed
 
 
@@ -207,13 +195,13 @@ def read_users(path: str) -> dict[str, tuple[str, str]]:
         if not line.strip() or line.startswith("#"):
             continue
         name, _, rest = line.partition(":")
-        role, _, kept = rest.partition(":")
-        if not name or role not in ROLES or not kept.startswith("scrypt$"):
+        role, _, right = rest.partition(":")
+        if not name or role not in ROLES or not right.startswith("scrypt$"):
             raise NotConfigured(
                 f"Line {number} of {path!r} is no user: expected name:role:scrypt$..., with the role "
                 f"{' or '.join(ROLES)}. Write it with: {_ADVICE.format(path)}"
             )
-        users[name] = (role, kept)
+        users[name] = (role, right)
     return users
 
 
@@ -250,14 +238,14 @@ _NOBODY: Final = f"scrypt${b64encode(bytes(16)).decode()}${b64encode(bytes(64)).
 """The hash of an unknown name: it takes as long to check."""
 
 
-def is_right(password: str, kept: str) -> bool:
+def is_right(password: str, right: str) -> bool:
     """Whether a password is the one of a hash."""
-    _, _, rest = kept.partition("$")
+    _, _, rest = right.partition("$")
     try:
         salt = b64decode(rest.partition("$")[0], validate=True)
     except ValueError:
         return False
-    return hmac.compare_digest(hashed(password, salt), kept)
+    return hmac.compare_digest(hashed(password, salt), right)
 
 
 def is_local(address: str) -> bool:

@@ -16,7 +16,7 @@ VIEWERS_MAX: Final = 200
 LOOK_S: Final = 1.0
 """The shortest time between two looks at Redis."""
 LOOK_MOST_S: Final = 20.0
-"""The longest time, so that one expensive page does not stop the updates of all viewers."""
+"""The longest time between them, also when the open pages need many calls."""
 CALLS_A_SECOND: Final = 5
 """Calls to Redis for all viewers together. The reader waits longer when they have made more."""
 TICK_S: Final = 10.0

@@ -15,18 +15,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenure._version import __version__
+from tenure.client.inspect import LISTED
 from tenure.client.why import SILENT_MS
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
 from tenure.core.job import State
+from tenure.core.limits import PAGE_MAX
 from tenure.core.names import queue_name
 from tenure.core.names import shown as shown_name
 from tenure.manage.control import CANCELLED, REMOVED, RETRIED
 from tenure.manage.documents import Document
 from tenure.web import shown
 from tenure.web.access import PAYLOAD, Visitor
-from tenure.web.reads import CURSOR_MAX, FILTERS, PAGE_MAX, Reads, part, whole
+from tenure.web.reads import FILTERS, Reads, cursor_of, part
 from tenure.web.redact import SHOWN_MAX
 from tenure.web.runs import Runs
 
@@ -46,7 +48,6 @@ GROUPS_SHOWN: Final = 50
 """Rows of the pages of queues and of errors, so that they stay small."""
 TASKS_MAX: Final = 500
 """Tasks that the form for a new job proposes."""
-LISTED: Final = ("blocked", "parked", "busy", "ready")
 _YEAR: Final = "public, max-age=31536000, immutable"
 
 Context: TypeAlias = dict[str, Any]
@@ -92,8 +93,7 @@ class Pages:
             Page("workers", "workers.html", "Workers", self._workers, after),
             Page("audit", "audit.html", "Audit", self._audit, after),
         )
-        self._contents = _static_files()
-        paths = {name: path for name, (_, path) in self._contents.items()}
+        paths, self._files = _static_files()
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("tenure.web", "templates"),
             autoescape=True,
@@ -130,11 +130,11 @@ class Pages:
 
     async def static(self, request: Request) -> Response:
         """Return a file of the pages. Its name has a hash of its content, so it may be kept."""
-        for name, (data, path) in self._contents.items():
-            if path == request.path_params["name"]:
-                kind = _TYPES[name.rpartition(".")[2]]
-                return Response(data, media_type=kind, headers={"cache-control": _YEAR})
-        raise HTTPException(404, "There is no such file.")
+        found = self._files.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "There is no such file.")
+        data, kind = found
+        return Response(data, media_type=kind, headers={"cache-control": _YEAR})
 
     async def _overview(self, request: Request, visitor: Visitor) -> Context:
         seen = await self._reads.overview()
@@ -161,7 +161,7 @@ class Pages:
 
     async def _histories(self, queues: Sequence[str]) -> dict[str, Document]:
         """The minutes of these queues, where the format has a history."""
-        if not self._reads.offers(Feature.HISTORY):
+        if Feature.HISTORY not in self._reads.features:
             return {}
         return {name: await self._reads.minutes(name) for name in queues}
 
@@ -220,15 +220,14 @@ class Pages:
         return {"found": found | {"groups": groups, "more": more}, "queue": name, "live": live}
 
     async def _lanes(self, request: Request, visitor: Visitor) -> Context:
-        if not self._reads.offers(Feature.LANES):
+        if Feature.LANES not in self._reads.features:
             return {"lanes": [], "next": None, "queue": None, "state": None, "states": []}
         name, state = request.query_params.get("queue"), request.query_params.get("state") or "blocked"
         if not name:
             seen = await self._reads.overview()
             lanes = await self._reads.blocked_lanes(seen["queues"])
             return {"lanes": lanes, "next": None, "queue": None, "state": None, "states": LISTED, "live": ["queues"]}
-        after = request.query_params.get("after", "")
-        cursor = whole(after, "after", "the cursor of an earlier page", CURSOR_MAX)
+        cursor = cursor_of(request.query_params.get("after", ""))
         found = await self._reads.lanes(queue_name(name), state, cursor)
         lanes = [{**one, "queue": name} for one in found["lanes"]]
         return {
@@ -247,14 +246,14 @@ class Pages:
         return {"queue": name, "lane": found["lane"], "jobs": found["jobs"], "title": title, "live": _events([name])}
 
     async def _schedules(self, request: Request, visitor: Visitor) -> Context:
-        if not self._reads.offers(Feature.SCHEDULES):
+        if Feature.SCHEDULES not in self._reads.features:
             return {"found": {"schedules": [], "next": None}, "queue": None}
         name = request.query_params.get("queue") or None
         found = await self._reads.schedules(name and queue_name(name), request.query_params.get("after", ""))
         return {"found": found, "queue": name}
 
     async def _limits(self, request: Request, visitor: Visitor) -> Context:
-        if not self._reads.offers(Feature.LIMITS):
+        if Feature.LIMITS not in self._reads.features:
             return {"found": {"limits": [], "next": None}}
         return {"found": await self._reads.limits(request.query_params.get("after", ""))}
 
@@ -327,13 +326,15 @@ def _sums(histories: Iterable[Document], buckets: int, each_minutes: int, now_ms
     return {"at_s": [(first + n * size) // limits.SECOND for n in range(buckets)], "ended": ended, "failed": failed}
 
 
-def _static_files() -> dict[str, tuple[bytes, str]]:
-    """Return the files of the pages, each with its bytes and the name that it has in links."""
+def _static_files() -> tuple[dict[str, str], dict[str, tuple[bytes, str]]]:
+    """Return the names of the static files in links, which have a hash, and by these their bytes and types."""
+    links: dict[str, str] = {}
     found: dict[str, tuple[bytes, str]] = {}
     folder = files("tenure.web") / "static"
     for file in (*folder.iterdir(), *(folder / "vendor").iterdir()):
         base, _, kind = file.name.rpartition(".")
         if kind in _TYPES:
             data = file.read_bytes()
-            found[file.name] = data, f"{base}.{hashlib.sha256(data).hexdigest()[:12]}.{kind}"
-    return found
+            links[file.name] = f"{base}.{hashlib.sha256(data).hexdigest()[:12]}.{kind}"
+            found[links[file.name]] = data, _TYPES[kind]
+    return links, found

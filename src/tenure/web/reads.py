@@ -11,9 +11,11 @@ from urllib.parse import unquote
 
 from starlette.requests import Request
 
+from tenure.client.inspect import CURSOR_MAX
 from tenure.core.engine import AUDIT_MAX, Feature, FullEngine
 from tenure.core.errors import invalid
 from tenure.core.job import State
+from tenure.core.limits import PAGE_MAX
 from tenure.core.names import shown
 from tenure.core.schedules.when import to_ms
 from tenure.core.shape import LaneState
@@ -31,13 +33,13 @@ from tenure.manage.documents import (
     settings_document,
 )
 from tenure.manage.inspect import JobSearch
+from tenure.manage.overview import Overview
 from tenure.web.redact import Redactor
 from tenure.web.shown import BYTES
 
 T = TypeVar("T")
 
-PAGE_MAX: Final = 100
-KEPT_MAX: Final = 500
+ANSWERS_MAX: Final = 500
 """Answers that are kept for other viewers."""
 _KEPT_S: Final = 1.0
 _HISTORY_S: Final = 10.0
@@ -45,13 +47,7 @@ _HISTORY_S: Final = 10.0
 _COUNT_S: Final = 60.0
 """The same for a count of reasons, which takes a call for each job."""
 FILTERS: Final = ("queue", "state", "task", "error", "lane", "older_than", "newer_than", "place")
-
-
 AGES: Final = ("older_than", "newer_than")
-
-
-CURSOR_MAX: Final = 2**64 - 1
-"""The cursors of Redis are 64-bit numbers."""
 
 
 class DashboardApp(Protocol):
@@ -78,13 +74,13 @@ class Reads:
     def __init__(self, app: DashboardApp, redactor: Redactor) -> None:
         self._app = app
         self._redactor = redactor
-        self._kept: dict[tuple[object, ...], tuple[float, asyncio.Task[Any]]] = {}
+        self._answers: dict[tuple[object, ...], tuple[float, asyncio.Task[Any]]] = {}
         self.spent = 0
         self.features: Final = app.engine.features
 
     def forget(self) -> None:
         """Read everything again: something was changed."""
-        self._kept.clear()
+        self._answers.clear()
 
     async def overview(self, after: str = "", limit: int = PAGE_MAX) -> Document:
         """Up to 100 queues by name, those behind `after`, and all workers."""
@@ -92,11 +88,7 @@ class Reads:
         async def read() -> Document:
             seen = await self._app.inspect.aoverview(after=after, limit=limit)
             self.spent += 2 + 2 * len(seen.queues) + len({name for one in seen.workers for name in one.queues})
-            document = overview_document(seen) | refused_document(seen)
-            document["queues"] = [asdict(view) for view in seen.queues]
-            document["latency"] = {name: asdict(one) for name, one in seen.latency.items()}
-            document["next"] = seen.queues[-1].name if seen.left_out and seen.queues else None
-            return document
+            return _overview(seen) | {"next": seen.queues[-1].name if seen.left_out and seen.queues else None}
 
         return await self._shared(("overview", after, limit), _KEPT_S, read)
 
@@ -106,12 +98,7 @@ class Reads:
         async def read() -> Document:
             self.spent += 6
             seen = await self._app.inspect.aoverview(name)
-            view = seen.queues[0] if seen.queues else None
-            document = overview_document(seen) | refused_document(seen)
-            document["queues"] = [asdict(one) for one in seen.queues]
-            document["latency"] = {queue: asdict(one) for queue, one in seen.latency.items()}
-            document["settings"] = view and settings_document(view)
-            return document
+            return _overview(seen) | {"settings": settings_document(seen.queues[0]) if seen.queues else None}
 
         return await self._shared(("queue", name), _KEPT_S, read)
 
@@ -156,9 +143,8 @@ class Reads:
         view = found.view
         document = job_document(view, JobParts(headers=content)) | {"timeout_ms": view.timeout_ms}
         if content:
-            document["payload"] = self._redactor.text(view.payload)
-            document["editable"] = self._redactor.shows_all(view.payload)
-            document["result"] = self._redactor.text(view.result)
+            document["payload"], document["editable"] = self._redactor.text(view.payload)
+            document["result"], _ = self._redactor.text(view.result)
             document["headers"] = self._redactor.fields(document["headers"])
         return document | {"why": asdict(found.why), "awaiting": found.awaiting}
 
@@ -235,7 +221,7 @@ class Reads:
         return _page("schedules", await self._shared(("schedules", queue), _KEPT_S, read), after)
 
     async def limits(self, after: str) -> Document:
-        """Limits by name, and the weights of shares."""
+        """Limits by name."""
 
         async def read() -> list[tuple[str, Document]]:
             found = await self._app.limits.alist(after=after, limit=PAGE_MAX + 1)
@@ -265,7 +251,7 @@ class Reads:
             self.spent += 1
             return await self._app.inspect.aaudit()
 
-        start = whole(after, "after", "the cursor of an earlier page", AUDIT_MAX)
+        start = cursor_of(after, AUDIT_MAX)
         found = await self._shared(("audit",), _KEPT_S, read)
         entries = [
             {name: getattr(one, name) for name in one.__struct_fields__} for one in found[start : start + PAGE_MAX]
@@ -275,20 +261,16 @@ class Reads:
     async def _shared(self, key: tuple[object, ...], seconds: float, read: Callable[[], Awaitable[T]]) -> T:
         """Return an answer that is at most `seconds` old, or read it, once for all who ask at the same time."""
         now = time.monotonic()
-        until, task = self._kept.get(key, (0.0, None))
+        until, task = self._answers.get(key, (0.0, None))
         if task is None or until < now or task.cancelled() or (task.done() and task.exception()):
-            for old in [name for name, (end, _) in self._kept.items() if end < now][:KEPT_MAX]:
-                del self._kept[old]
-            if len(self._kept) >= KEPT_MAX:
-                self._kept.clear()
+            for old in [name for name, (end, _) in self._answers.items() if end < now][:ANSWERS_MAX]:
+                del self._answers[old]
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
             task = asyncio.ensure_future(read())
-            self._kept[key] = now + seconds, task
+            self._answers[key] = now + seconds, task
         answer: T = await asyncio.shield(task)
         return answer
-
-    def offers(self, feature: Feature) -> bool:
-        """Whether the wire format has a feature."""
-        return feature in self.features
 
 
 def part(request: Request, name: str) -> str:
@@ -304,6 +286,11 @@ def whole(text: str, field: str, rule: str, most: int, least: int = 0) -> int:
     return number if text else least
 
 
+def cursor_of(after: str, most: int = CURSOR_MAX) -> int:
+    """Return a cursor that is a number; empty: the first page. Raises `InvalidArgument`."""
+    return whole(after, "after", "the cursor of an earlier page", most)
+
+
 def with_ages(filters: Mapping[str, Any]) -> dict[str, Any]:
     """Return filters with their ages in seconds: "90", "15m" and "7d" are ages. Raises `InvalidArgument`."""
     chosen = dict(filters)
@@ -313,6 +300,18 @@ def with_ages(filters: Mapping[str, Any]) -> dict[str, Any]:
             if chosen[name] is None:
                 raise invalid(name, "seconds, or a number with a unit, as in 15m or 7d", shown(text))
     return chosen
+
+
+def _overview(seen: Overview) -> Document:
+    """Return an overview in which also the views are dictionaries, as the templates and the stream need them."""
+    return (
+        overview_document(seen)
+        | refused_document(seen)
+        | {
+            "queues": [asdict(view) for view in seen.queues],
+            "latency": {name: asdict(one) for name, one in seen.latency.items()},
+        }
+    )
 
 
 def _page(name: str, found: Iterable[tuple[str, Document]], after: str) -> Document:

@@ -8,12 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from tenure.core.errors import invalid
-from tenure.manage.documents import text_of
 
 HIDDEN: Final = "•••"
 SHOWN_MAX: Final = 65_536
 """Characters of a payload on a page."""
-PARSED_MAX: Final = 1_000_000
+PARSED_MAX: Final = 250_000
 """Bytes of a payload that is laid out. A larger one is shown as it is, or where fields are hidden, not at all."""
 _DEPTH_MAX: Final = 100
 
@@ -46,27 +45,21 @@ class Redactor:
         """Return fields with the hidden ones hidden."""
         return {name: HIDDEN if self.hides(f".{name}") else value for name, value in values.items()}
 
-    def shows_all(self, data: bytes | None) -> bool:
-        """Whether `text` shows every value of these bytes, so that it can be edited."""
-        text = self.text(data)
-        if data is None or text is None or HIDDEN in text or (self._patterns and text.startswith("(")):
-            return False
-        try:
-            return bool(data.decode())
-        except UnicodeDecodeError:
-            return False
-
-    def text(self, data: bytes | None) -> str | None:
-        """Return JSON laid out, and other bytes as text."""
+    def text(self, data: bytes | None) -> tuple[str | None, bool]:
+        """Return JSON laid out and other bytes as text, and whether every value is shown, so that it can be edited."""
         if data is None:
-            return None
-        if len(data) > PARSED_MAX:
-            return f"({len(data):,} bytes, too large to hide fields in)" if self._patterns else text_of(data)
-        try:
-            value = json.loads(data, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact)
-            return _laid_out(value, self)
-        except (ValueError, RecursionError):
-            return f"({len(data):,} bytes, no JSON to hide fields in)" if self._patterns else text_of(data)
+            return None, False
+        why = "too large"
+        if len(data) <= PARSED_MAX:
+            try:
+                text = _laid_out(json.loads(data, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact), self)
+                return text, HIDDEN not in text
+            except (ValueError, RecursionError):
+                why = "no JSON"
+        if self._patterns:
+            return f"({len(data):,} bytes, {why} to hide fields in)", False
+        text = data.decode("utf-8", "backslashreplace")
+        return text, text.encode("utf-8") == data
 
 
 def _laid_out(value: Any, hide: Redactor, path: str = "", indent: str = "\n") -> str:

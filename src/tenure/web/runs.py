@@ -15,6 +15,8 @@ from tenure.manage.bulk import UNCHANGED_MAX, UnchangedJob
 
 RUNS_MAX: Final = 4
 """Changes that run at the same time. A further one is refused."""
+NEWS_S: Final = 2.0
+"""How often the open pages read how far a change is."""
 KEPT_MAX: Final = 20
 """Runs that are shown after their end."""
 
@@ -40,11 +42,14 @@ class Run:
     began_ms: int = field(default_factory=lambda: round(time.time() * limits.SECOND))
     ended_ms: int | None = None
     is_to_stop: bool = False
+    next_news: float = 0.0
 
     def report(self, done: Counter[str]) -> None:
         """Show what it has done so far. Raises `Stopped` when it must end."""
         self.done = done
-        self.changed()
+        if time.monotonic() >= self.next_news:
+            self.next_news = time.monotonic() + NEWS_S
+            self.changed()
         if self.is_to_stop:
             raise Stopped
 

@@ -24,9 +24,8 @@ def serve(
 ) -> None:
     """Serve an app until SIGINT or SIGTERM. `hosts`: the names of this host in requests. `began` gets the URL.
 
-    `proxied`: a proxy on this machine states the address of the client in X-Forwarded-For.
-
-    Raises `NotConfigured` and `PortInUse`.
+    `proxied`: a proxy on this machine states the address of the client in X-Forwarded-For. Raises `NotConfigured` and
+    `PortInUse`.
     """
     if find_spec("uvicorn") is None:
         raise NotConfigured(
@@ -74,12 +73,12 @@ class OnlyHosts:
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app = app
-        self._hosts = {host.lower() for host in hosts}
+        self._hosts = {host.lower().strip("[]") for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
-            name = given.partition("]")[0] + "]" if given.startswith("[") else given.partition(":")[0]
+            name = given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]
             if name not in self._hosts:
                 answer = PlainTextResponse("This host is not served here. Name it with --allow-host.\n", 400)
                 return await answer(scope, receive, send)

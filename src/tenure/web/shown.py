@@ -32,6 +32,8 @@ def span(ms: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     """Return seconds as a duration."""
+    if value is not None and 1 <= value < 10:
+        return f"{value:.1f}s"
     return "" if value is None else span(value * limits.SECOND)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.applications import Starlette
@@ -27,15 +26,16 @@ from tenure.core.errors import (
     UnsupportedFeature,
     invalid,
 )
+from tenure.core.limits import PAGE_MAX
 from tenure.core.names import queue_name, shown
 from tenure.core.shape import LaneState
 from tenure.core.text import masked
 from tenure.manage.documents import Document, encoded
 from tenure.web.access import PAYLOAD, Access, Authorize, Refused, Visitor, address_of
-from tenure.web.actions import OF_MANY, TABLE, Asked, Conflict, Given
+from tenure.web.actions import TABLE, ActionBody, ActionCall, Conflict, perform
 from tenure.web.live import Live
-from tenure.web.pages import Pages
-from tenure.web.reads import CURSOR_MAX, FILTERS, PAGE_MAX, DashboardApp, Reads, part, whole
+from tenure.web.pages import Page, Pages
+from tenure.web.reads import FILTERS, DashboardApp, Reads, cursor_of, part, whole
 from tenure.web.redact import Redactor
 from tenure.web.runs import Runs
 
@@ -58,7 +58,7 @@ _STATUSES: Final[Sequence[tuple[type[TenureError], int]]] = (
     (InvalidArgument, 400),
     (RedisError, 503),
 )
-_decode: Final = msgspec.json.Decoder(Asked).decode
+_decode: Final = msgspec.json.Decoder(ActionBody).decode
 
 
 def dashboard(
@@ -77,10 +77,10 @@ def dashboard(
 
     `authorize`: a function, async or not, of the request. It returns the role "viewer" or "operator", a set of actions
     (as {"retry", "payload"}), or None: then the answer is 403. Without it, the dashboard serves only clients on its own
-    machine, and these may do everything.
-    `title`: shown at the top of each page. `redact`: names of fields that are hidden in payloads, results and
-    headers, as ("password", "*.token"). `root_path`: the path under which a proxy serves it, if the proxy removes it.
-    Raises `InvalidArgument`, and `NotConfigured` where a package is missing.
+    machine, and these may do everything. `title`: shown at the top of each page. `redact`: names of fields that are
+    hidden in payloads, results and headers, as ("password", "*.token"). `root_path`: the path under which a proxy
+    serves it, whether or not the proxy removes it from requests. Raises `InvalidArgument`, and `NotConfigured` where a
+    package is missing.
     """
     return site(app, Access(authorize), title=title, redact=redact, root_path=root_path)
 
@@ -96,8 +96,8 @@ Answer: TypeAlias = Callable[[Request, Visitor], Awaitable[Document | Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A route: its path, its answer, and the query that it takes. `right`: what a visitor must have to see it."""
+class Endpoint:
+    """A route of the API: its path, its answer, and the query that it takes. `right`: what a visitor must have."""
 
     path: str
     answer: Answer
@@ -111,49 +111,45 @@ class Site:
     def __init__(self, app: DashboardApp, access: Access, title: str, redactor: Redactor) -> None:
         self._app = app
         self._access = access
-        self._redactor = redactor
         self.reads = Reads(app, redactor)
         self.live = Live(self.reads)
         self.runs = Runs(lambda: self.live.note("runs"))
         self.pages = Pages(self.reads, self.runs, title, app.tasks)
-        self.actions = {
-            name: action
-            for name, action in TABLE.items()
-            if action.feature is None or action.feature in self.reads.features
-        }
+        has = self.reads.features
+        self.actions = tuple(name for name, one in TABLE.items() if one.feature is None or one.feature in has)
 
-    def places(self) -> tuple[Place, ...]:
+    def endpoints(self) -> tuple[Endpoint, ...]:
         """The routes of the API that change nothing."""
         reads, listed = self.reads, frozenset({"after"})
         of_jobs = frozenset({*FILTERS, "after", "limit"})
         return (
-            Place("queues", lambda asked, _: reads.overview(asked.query_params.get("after", "")), listed),
-            Place("queues/{queue}", lambda asked, _: reads.queue(_queue(asked))),
-            Place("jobs", self._jobs, of_jobs),
-            Place("jobs/{queue}/{id}/why", self._why),
-            Place("jobs/{queue}/{id}/payload", self._payload, right=PAYLOAD),
-            Place("jobs/{queue}/{id}/result", self._payload, right=PAYLOAD),
-            Place("jobs/{queue}/{id}", self._job),
-            Place("errors", lambda asked, _: reads.errors(_asked_queue(asked)), frozenset({"queue"})),
-            Place("lanes", self._lanes, frozenset({"queue", "state", "after"})),
-            Place("lanes/{queue}/{name}", lambda asked, _: reads.lane(_queue(asked), part(asked, "name"))),
-            Place("reasons", lambda asked, _: reads.reasons(_needed(asked, "queue")), frozenset({"queue"})),
-            Place("schedules", self._schedules, frozenset({"queue", "after"})),
-            Place("limits", lambda asked, _: reads.limits(asked.query_params.get("after", "")), listed),
-            Place("workers", lambda asked, _: reads.workers(asked.query_params.get("after", "")), listed),
-            Place("minutes", lambda asked, _: reads.minutes(_needed(asked, "queue")), frozenset({"queue"})),
-            Place("audit", lambda asked, _: reads.audit(asked.query_params.get("after", "")), listed),
-            Place("runs", self._runs),
+            Endpoint("queues", lambda asked, _: reads.overview(asked.query_params.get("after", "")), listed),
+            Endpoint("queues/{queue}", lambda asked, _: reads.queue(_queue(asked))),
+            Endpoint("jobs", self._jobs, of_jobs),
+            Endpoint("jobs/{queue}/{id}/why", self._why),
+            Endpoint("jobs/{queue}/{id}/payload", self._payload, right=PAYLOAD),
+            Endpoint("jobs/{queue}/{id}/result", self._payload, right=PAYLOAD),
+            Endpoint("jobs/{queue}/{id}", self._job),
+            Endpoint("errors", lambda asked, _: reads.errors(_asked_queue(asked)), frozenset({"queue"})),
+            Endpoint("lanes", self._lanes, frozenset({"queue", "state", "after"})),
+            Endpoint("lanes/{queue}/{name}", lambda asked, _: reads.lane(_queue(asked), part(asked, "name"))),
+            Endpoint("reasons", lambda asked, _: reads.reasons(_needed(asked, "queue")), frozenset({"queue"})),
+            Endpoint("schedules", self._schedules, frozenset({"queue", "after"})),
+            Endpoint("limits", lambda asked, _: reads.limits(asked.query_params.get("after", "")), listed),
+            Endpoint("workers", lambda asked, _: reads.workers(asked.query_params.get("after", "")), listed),
+            Endpoint("minutes", lambda asked, _: reads.minutes(_needed(asked, "queue")), frozenset({"queue"})),
+            Endpoint("audit", lambda asked, _: reads.audit(asked.query_params.get("after", "")), listed),
+            Endpoint("runs", self._runs),
         )
 
     def starlette(self) -> Starlette:
         """Return the app with all routes."""
-        api = [Route(f"/api/v1/{place.path}", self._json(place), methods=["GET"]) for place in self.places()]
+        api = [Route(f"/api/v1/{one.path}", self._json(one), methods=["GET"]) for one in self.endpoints()]
         api += [
             Route("/api/v1/actions/{action}", self._act, methods=["POST"]),
             Route("/api/v1/events", self._events, methods=["GET"]),
         ]
-        pages = [Route(f"/{page.path}", self._page(page.path), methods=["GET"]) for page in self.pages.all]
+        pages = [Route(f"/{page.path}", self._page(page), methods=["GET"]) for page in self.pages.all]
         static = Route("/static/{name}", self.pages.static, methods=["GET"])
         handlers: Mapping[Any, Any] = {
             TenureError: _failed,
@@ -165,20 +161,18 @@ class Site:
         app.router.redirect_slashes = False  # the path before a proxy is not known
         return app
 
-    def _json(self, place: Place) -> Callable[[Request], Awaitable[Response]]:
+    def _json(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             visitor = await self._access.visitor(request)
-            if place.right is not None and place.right not in visitor.rights:
-                raise HTTPException(403, f"Your role does not include {place.right!r}.")
-            _check_query(request, place.query)
-            found = await place.answer(request, visitor)
+            if endpoint.right is not None and endpoint.right not in visitor.rights:
+                raise HTTPException(403, f"Your role does not include {endpoint.right!r}.")
+            _check_query(request, endpoint.query)
+            found = await endpoint.answer(request, visitor)
             return found if isinstance(found, Response) else _document(found)
 
         return answer
 
-    def _page(self, path: str) -> Callable[[Request], Awaitable[Response]]:
-        page = next(one for one in self.pages.all if one.path == path)
-
+    def _page(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             visitor = await self._access.visitor(request)
             _check_query(request, page.query)
@@ -201,15 +195,10 @@ class Site:
         if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             raise HTTPException(415, f"An action is JSON: send the content type {JSON}.")
         try:
-            asked = _decode(await _body(request))
+            body = _decode(await _body(request))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"The body is not an action: {error}") from None
-        if not 1 <= asked.rate <= 100_000:
-            raise invalid("rate", "1 to 100,000 jobs a second", shown(asked.rate))
-        if asked.dry_run and name not in OF_MANY:
-            raise invalid("dry_run", f"false for all actions but {', '.join(sorted(OF_MANY))}", "true")
-        given = Given(self._app, self.runs, name, asked, visitor, address_of(request))
-        document = await TABLE[name].perform(given)
+        document = await perform(ActionCall(self._app, self.runs, name, body, visitor.name, address_of(request)))
         self.reads.forget()
         self.live.note("tick")
         return _document(document, 202 if "run" in document else 200)
@@ -230,26 +219,19 @@ class Site:
         return await self._found(request, content=PAYLOAD in visitor.rights)
 
     async def _found(self, request: Request, *, content: bool) -> Document:
-        found = await self.reads.job(_queue(request), part(request, "id"), content=content)
-        if found is None:
-            raise HTTPException(404, "There is no such job, or its record has expired.")
-        return found
+        return _existing(await self.reads.job(_queue(request), part(request, "id"), content=content))
 
     async def _why(self, request: Request, visitor: Visitor) -> Document:
-        found = await self.reads.why(_queue(request), part(request, "id"))
-        if found is None:
-            raise HTTPException(404, "There is no such job, or its record has expired.")
-        return found
+        return _existing(await self.reads.why(_queue(request), part(request, "id")))
 
     async def _payload(self, request: Request, visitor: Visitor) -> Response:
         document = await self._found(request, content=True)
         text = document[request.url.path.rpartition("/")[2]]
         headers = {"content-disposition": 'attachment; filename="payload.txt"'}
-        return Response(text or "", media_type="text/plain", headers=headers)
+        return Response(_bytes(text or ""), media_type="text/plain", headers=headers)
 
     async def _lanes(self, request: Request, visitor: Visitor) -> Document:
-        after = request.query_params.get("after", "")
-        cursor = whole(after, "after", "the cursor of an earlier page", CURSOR_MAX)
+        cursor = cursor_of(request.query_params.get("after", ""))
         state = request.query_params.get("state") or LaneState.BLOCKED.value
         return await self.reads.lanes(_needed(request, "queue"), state, cursor)
 
@@ -258,6 +240,17 @@ class Site:
 
     async def _runs(self, request: Request, visitor: Visitor) -> Document:
         return {"runs": [run.document() for run in self.runs.all()]}
+
+
+def _existing(found: Document | None) -> Document:
+    if found is None:
+        raise HTTPException(404, "There is no such job, or its record has expired.")
+    return found
+
+
+def _bytes(text: str) -> bytes:
+    """Encode a text that may have lone surrogates, of a payload or of bytes that are no UTF-8."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _queue(request: Request) -> str:
@@ -289,7 +282,7 @@ def _check_origin(request: Request) -> None:
     if site in ("same-origin", "none"):
         return
     origin = request.headers.get("origin")
-    if site is None and origin and urlsplit(origin).netloc == request.headers.get("host"):
+    if site is None and origin and origin.partition("://")[2] == request.headers.get("host"):
         return
     raise HTTPException(
         403, "An action needs the header Sec-Fetch-Site (same-origin or none), or an Origin of this site."
@@ -315,7 +308,7 @@ def _error(request: Request, status: int, text: str, headers: Mapping[str, str] 
     text = masked(text)
     if "/api/v1/" in request.url.path:
         return Response(encoded({"error": text}), status, headers, JSON)
-    return Response((text + "\n").encode("utf-8", "backslashreplace"), status, headers, "text/plain")
+    return Response(_bytes(text + "\n"), status, headers, "text/plain")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -343,7 +336,7 @@ async def _http(request: Request, error: Exception) -> Response:
 class _Guarded:
     """Adds the headers that keep other sites out, and leaves the parts of a path encoded: see `part`.
 
-    `root_path`: of a proxy that removes it.
+    `root_path`: see `dashboard`.
     """
 
     def __init__(self, app: ASGIApp, root_path: str | None) -> None:

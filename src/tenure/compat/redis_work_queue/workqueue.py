@@ -11,7 +11,7 @@ from tenure.compat.redis_work_queue.calls import aexecute, execute, sleep
 from tenure.compat.redis_work_queue.item import Item
 from tenure.compat.redis_work_queue.kept import KeptConnection
 from tenure.compat.redis_work_queue.keyprefix import KeyPrefix
-from tenure.compat.twins import blocking
+from tenure.compat.twins import blocking_twin
 from tenure.core.errors import InvalidArgument
 from tenure.core.steps import finish
 
@@ -141,14 +141,14 @@ class WorkQueue(Base):
     def _twin(self) -> Self:
         return self
 
-    add_item = blocking(AsyncWorkQueue.add_item)
-    lease = blocking(AsyncWorkQueue.lease)
-    extend = blocking(AsyncWorkQueue.extend)
-    complete = blocking(AsyncWorkQueue.complete)
-    light_clean = blocking(AsyncWorkQueue.light_clean)
-    deep_clean = blocking(AsyncWorkQueue.deep_clean)
-    queue_len = blocking(AsyncWorkQueue.queue_len)
-    processing = blocking(AsyncWorkQueue.processing)
+    add_item = blocking_twin(AsyncWorkQueue.add_item)
+    lease = blocking_twin(AsyncWorkQueue.lease)
+    extend = blocking_twin(AsyncWorkQueue.extend)
+    complete = blocking_twin(AsyncWorkQueue.complete)
+    light_clean = blocking_twin(AsyncWorkQueue.light_clean)
+    deep_clean = blocking_twin(AsyncWorkQueue.deep_clean)
+    queue_len = blocking_twin(AsyncWorkQueue.queue_len)
+    processing = blocking_twin(AsyncWorkQueue.processing)
 
     def add_unique_item(self, db: Any, item: Item, *, replace: bool = False) -> bool:
         """Add an item with a unique id: see `add_item`."""

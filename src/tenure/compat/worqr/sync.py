@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tenure.compat.twins import blocking
+from tenure.compat.twins import blocking_twin
 from tenure.compat.worqr.aio import AsyncWorqr
 from tenure.compat.worqr.listeners import Listener, ThreadListeners
 from tenure.core.errors import InvalidArgument
@@ -44,25 +44,25 @@ class Worqr:
     def worker_id(self) -> str:
         return self._twin.worker_id
 
-    enqueue = blocking(AsyncWorqr.enqueue)
-    cancel_tasks = blocking(AsyncWorqr.cancel_tasks)
-    delete_queue = blocking(AsyncWorqr.delete_queue)
-    peek_queue = blocking(AsyncWorqr.peek_queue)
-    count_queue = blocking(AsyncWorqr.count_queue)
-    get_tasks = blocking(AsyncWorqr.get_tasks)
-    get_queues = blocking(AsyncWorqr.get_queues)
-    get_workers = blocking(AsyncWorqr.get_workers)
-    get_working_queues = blocking(AsyncWorqr.get_working_queues)
-    get_matching_processes = blocking(AsyncWorqr.get_matching_processes)
-    start_worker = blocking(AsyncWorqr.start_worker)
-    start_work = blocking(AsyncWorqr.start_work)
-    request_work = blocking(AsyncWorqr.request_work)
-    stop_work = blocking(AsyncWorqr.stop_work)
-    dequeue = blocking(AsyncWorqr.dequeue)
-    stop_process = blocking(AsyncWorqr.stop_process)
-    finish_process = blocking(AsyncWorqr.finish_process)
-    fail_worker = blocking(AsyncWorqr.fail_worker)
-    cleanup_workers = blocking(AsyncWorqr.cleanup_workers)
+    enqueue = blocking_twin(AsyncWorqr.enqueue)
+    cancel_tasks = blocking_twin(AsyncWorqr.cancel_tasks)
+    delete_queue = blocking_twin(AsyncWorqr.delete_queue)
+    peek_queue = blocking_twin(AsyncWorqr.peek_queue)
+    count_queue = blocking_twin(AsyncWorqr.count_queue)
+    get_tasks = blocking_twin(AsyncWorqr.get_tasks)
+    get_queues = blocking_twin(AsyncWorqr.get_queues)
+    get_workers = blocking_twin(AsyncWorqr.get_workers)
+    get_working_queues = blocking_twin(AsyncWorqr.get_working_queues)
+    get_matching_processes = blocking_twin(AsyncWorqr.get_matching_processes)
+    start_worker = blocking_twin(AsyncWorqr.start_worker)
+    start_work = blocking_twin(AsyncWorqr.start_work)
+    request_work = blocking_twin(AsyncWorqr.request_work)
+    stop_work = blocking_twin(AsyncWorqr.stop_work)
+    dequeue = blocking_twin(AsyncWorqr.dequeue)
+    stop_process = blocking_twin(AsyncWorqr.stop_process)
+    finish_process = blocking_twin(AsyncWorqr.finish_process)
+    fail_worker = blocking_twin(AsyncWorqr.fail_worker)
+    cleanup_workers = blocking_twin(AsyncWorqr.cleanup_workers)
 
     def on(self, queue: str, listener: Listener) -> None:
         self._twin.on(queue, listener)

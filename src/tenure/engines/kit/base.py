@@ -104,7 +104,7 @@ class Scripted(ABC):
     def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
         """Ready jobs only, in their order."""
         after = None if cursor == "0" else cursor
-        page = yield from self.page(queue, State.READY, limit=min(limit, limits.PAGE_MAX), after=after)
+        page = yield from self.page(queue, State.READY, limit=min(limit, limits.PAGE_MAX), after=after, heads=True)
         return [view.id for view in page.jobs], page.next or "0"
 
     def announced(self) -> Steps[list[WorkerView]]:

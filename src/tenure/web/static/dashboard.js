@@ -117,14 +117,18 @@ function shown() {
   picked();
 }
 
+let lost = false;
+
 function listen() {
   const events = new EventSource(`${base}api/v1/events`);
   events.addEventListener("change", (event) => {
     const names = new Set(JSON.parse(main().dataset.live));
     if (JSON.parse(event.data).some((name) => names.has(name))) news();
   });
-  let lost = false;
-  events.onerror = () => { lost = true; };
+  events.onerror = () => {
+    lost = true;
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 10000);  // refused: the browser does not try again
+  };
   events.onopen = () => { if (lost) news(); lost = false; };
 }
 
@@ -175,9 +179,8 @@ async function post(action, body) {
 const jobs = (count) => (count === 1 ? "1 job" : `${count.toLocaleString()} jobs`);
 
 async function act(action, body, { confirm = "" } = {}) {
-  const one = "id" in body.select || !("queue" in body.select || "jobs" in body.select || "state" in body.select || "task" in body.select);
   const isBulk = ["retry", "cancel", "discard", "purge"].includes(action) && !("id" in body.select);
-  if (confirm && one && !isBulk && !(await ask(`${confirm}?`, [Object.values(body.select).join(" ")], { yes: confirm }))) return false;
+  if (confirm && !isBulk && !(await ask(`${confirm}?`, [Object.values(body.select).join(" ")], { yes: confirm }))) return false;
   try {
     let got = await post(action, isBulk ? { ...body, dry_run: true } : body);
     while (got.document.expect !== undefined) {
