@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer, available_binaries
 
 _BINARIES = available_binaries()
@@ -65,6 +66,13 @@ def server(shared_server: RedisServer) -> RedisServer:
 def redis_url(server: RedisServer) -> str:
     """The URL of a server without keys and scripts."""
     return server.url
+
+
+@pytest.fixture
+def driver(redis_url: str) -> Iterator[SyncDriver]:
+    driver = SyncDriver(redis_url)
+    yield driver
+    driver.close()
 
 
 @pytest.fixture

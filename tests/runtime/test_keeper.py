@@ -35,13 +35,6 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def driver(redis_url: str) -> Iterator[SyncDriver]:
-    driver = SyncDriver(redis_url)
-    yield driver
-    driver.close()
-
-
-@pytest.fixture
 async def keeper(redis_url: str) -> AsyncIterator[KeeperLink]:
     keeper = keeper_of(redis_url, NativeConfig(timing=Timing(beat_ms=50)))
     yield keeper

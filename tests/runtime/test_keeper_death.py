@@ -21,13 +21,6 @@ from tests.support.waiting import until
 
 
 @pytest.fixture
-def driver(redis_url: str) -> Iterator[SyncDriver]:
-    driver = SyncDriver(redis_url)
-    yield driver
-    driver.close()
-
-
-@pytest.fixture
 def start(redis_url: str) -> Iterator[Callable[..., WorkerProcess]]:
     started: list[WorkerProcess] = []
 

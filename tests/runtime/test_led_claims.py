@@ -79,13 +79,6 @@ async def test_a_claim_whose_reply_is_late_starts_its_job_while_no_other_worker_
 
 
 @pytest.fixture
-def driver(redis_url: str) -> Iterator[SyncDriver]:
-    driver = SyncDriver(redis_url)
-    yield driver
-    driver.close()
-
-
-@pytest.fixture
 def worker(redis_url: str, server: RedisServer) -> Iterator[WorkerProcess]:
     """A worker process that waits for its first job."""
     worker = WorkerProcess(redis_url, "fast", "4")

@@ -212,13 +212,6 @@ async def test_a_thread_looks_as_well():
 
 
 @pytest.fixture
-def driver(redis_url: str) -> Iterator[SyncDriver]:
-    driver = SyncDriver(redis_url)
-    yield driver
-    driver.close()
-
-
-@pytest.fixture
 def worker(redis_url: str) -> Iterator[WorkerProcess]:
     worker = WorkerProcess(redis_url, "fast", "4")
     yield worker

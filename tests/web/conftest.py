@@ -91,13 +91,6 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def driver(redis_url: str) -> Iterator[SyncDriver]:
-    driver = SyncDriver(redis_url)
-    yield driver
-    driver.close()
-
-
-@pytest.fixture
 def app(redis_url: str) -> Iterator[Tenure]:
     with Tenure(redis_url) as app:
 
