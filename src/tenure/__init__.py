@@ -75,13 +75,13 @@ if TYPE_CHECKING:
     from tenure.core.job import QueueView as QueueView
     from tenure.core.job import Repartition as Repartition
     from tenure.core.job import State as State
-    from tenure.core.job import WorkerView as WorkerView
     from tenure.core.latency import Latency as Latency
     from tenure.core.latency import Percentiles as Percentiles
     from tenure.core.latency import Times as Times
     from tenure.core.minutes import MinuteCounts as MinuteCounts
     from tenure.core.minutes import Minutes as Minutes
     from tenure.core.minutes import QuarterLatency as QuarterLatency
+    from tenure.core.rates import LimitHolder as LimitHolder
     from tenure.core.rates import LimitRule as LimitRule
     from tenure.core.rates import LimitView as LimitView
     from tenure.core.schedules.schedule import CatchUp as CatchUp
@@ -109,6 +109,8 @@ if TYPE_CHECKING:
     from tenure.core.why import Why as Why
     from tenure.core.why import WhyCode as WhyCode
     from tenure.core.why import WhyCount as WhyCount
+    from tenure.core.worker_view import JobStack as JobStack
+    from tenure.core.worker_view import WorkerView as WorkerView
     from tenure.manage.audit import AuditEntry as AuditEntry
     from tenure.manage.bulk import BulkChange as BulkChange
     from tenure.manage.bulk import QueueChange as QueueChange
@@ -156,10 +158,10 @@ _HOMES = {
     "core.encoding.conversion": "Codec",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
-    "core.job": "ErrorInfo JobView Page QueueView Repartition State WorkerView",
+    "core.job": "ErrorInfo JobView Page QueueView Repartition State",
     "core.latency": "Latency Percentiles Times",
     "core.minutes": "MinuteCounts Minutes QuarterLatency",
-    "core.rates": "LimitRule LimitView",
+    "core.rates": "LimitHolder LimitRule LimitView",
     "core.schedules.schedule": "CatchUp Overlap ScheduleView",
     "core.shape": (
         "CancelAnswer CancelCount Conflict LaneFailure LanePage LaneState LaneView Progress QueueSettings Shape"
@@ -168,6 +170,7 @@ _HOMES = {
     "core.stores": "PayloadStore",
     "core.schedules.when": "Cron Every",
     "core.why": "Culprit Why WhyCode WhyCount",
+    "core.worker_view": "JobStack WorkerView",
     "manage.audit": "AuditEntry",
     "manage.bulk": "BulkChange QueueChange UnchangedJob",
     "manage.failures": "ErrorGroup ErrorGroups",

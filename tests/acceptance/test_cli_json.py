@@ -20,12 +20,12 @@ from tenure.cli import commands
 from tenure.cli.demo.run import DemoReport
 from tenure.cli.errors import Exit, run
 from tenure.cli.table import COMMANDS
-from tenure.core.job import WorkerView
 from tenure.core.latency import Times
 from tenure.core.minutes import Ends
 from tenure.core.outcome import Completed, Failed
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Progress, Shape
+from tenure.core.worker_view import WorkerView
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.support.engines import NATIVE
@@ -75,6 +75,7 @@ RUNS: Final = {
     "limits tenant:7 --weight 3": "`limits NAME --weight`",
     "quiet w": "`quiet`",
     "quiet nobody": "`quiet`",
+    "stacks nobody": "`stacks`",
     "cancel q lane-2": "`cancel QUEUE JOB_ID`",
     "cancel q held": "`cancel QUEUE JOB_ID`",
     "cancel q nobody": "`cancel QUEUE JOB_ID`",

@@ -8,8 +8,9 @@ import pytest
 from tenure import Tenure, Unique
 from tenure.cli.output import overview
 from tenure.cli.output.tables import plain
-from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.job import QueueView, State
 from tenure.core.shape import LaneFailure, QueueSettings
+from tenure.core.worker_view import WorkerView
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 from tenure import InvalidArgument, Limit, LimitRule, Tenure
 from tenure.cli import commands
 from tenure.cli.errors import run
-from tenure.core.job import ErrorInfo, WorkerView
+from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Retried
+from tenure.core.worker_view import WorkerView
 
 GPU = Limit("gpu", concurrency=1)
 

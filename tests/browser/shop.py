@@ -14,11 +14,12 @@ from redis import Redis
 
 from tenure import Cron, Every, Limit, Tenure
 from tenure.core import limits
-from tenure.core.job import ErrorInfo, WorkerView
+from tenure.core.job import ErrorInfo
 from tenure.core.latency import Times
 from tenure.core.minutes import QUARTER_MS
 from tenure.core.outcome import Completed, Failed, Outcome
 from tenure.core.shape import Progress
+from tenure.core.worker_view import WorkerView
 from tenure.engines.native.config import CELL_BYTES, MINUTE_COUNTS, QUARTER_CELLS, QUARTER_MINUTES, QUARTERS
 from tenure.redis.sync import SyncDriver
 from tenure.web import dashboard

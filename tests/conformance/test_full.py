@@ -8,9 +8,10 @@ import pytest
 
 from tenure.core.engine import Feature
 from tenure.core.errors import QueueFull
-from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.job import NewJob, State
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.steps import Command, Invoke, Reply
+from tenure.core.worker_view import WorkerView
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World
 

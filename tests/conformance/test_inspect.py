@@ -11,8 +11,9 @@ from _pytest.mark import ParameterSet
 from tenure.core import limits
 from tenure.core.engine import Feature, Trait
 from tenure.core.errors import InvalidArgument
-from tenure.core.job import JobView, State, WorkerView
+from tenure.core.job import JobView, State
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.world import BOOM, World
 

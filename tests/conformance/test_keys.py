@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.worker_view import WorkerView
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import World
 

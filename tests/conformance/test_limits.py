@@ -212,6 +212,7 @@ def test_stored_numbers_replace_those_of_the_code_at_once(world: World) -> None:
     view = world.run(world.engine.limit("gpu"))
     assert (view.concurrency, view.active, view.is_stored) == (3, 3, True)
     assert view.lanes == {"q": 1, "r": 1}
+    assert [(one.queue, one.id, one.worker) for one in view.holders] == [("q", id, "w") for id in "abc"]
     assert world.run(world.engine.clear_limit("gpu"))
     assert not world.run(world.engine.clear_limit("gpu"))
     assert world.run(world.engine.limit("gpu")).is_stored is False

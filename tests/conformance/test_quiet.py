@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenure.core.engine import Feature
-from tenure.core.job import WorkerView
+from tenure.core.worker_view import WorkerView
 from tests.support.world import World
 
 pytestmark = pytest.mark.needs(Feature.QUIET)

@@ -266,6 +266,18 @@ def test_trigger_enqueues_now_and_keeps_the_next_tick(world: World) -> None:
     assert world.run(world.engine.trigger("q", "none", spec().job("b", 5))) is Ticked.STALE
 
 
+def test_the_jobs_of_the_last_five_runs_are_known(world: World) -> None:
+    put(world, spec(), now_of(world) + 60_000)
+    for id in "abcdefg":
+        assert world.run(world.engine.trigger("q", "s", spec().job(id, 5))) is Ticked.ENQUEUED
+    assert world.run(world.engine.pause_schedule("q", "s", "f g\nh"))  # which writes the state anew, with its reason
+    state = stored(world).state
+    assert (state.last_id, [id for _, id in state.before], state.reason) == ("g", ["f", "e", "d", "c"], "f g\nh")
+    times = [state.ran_ms, *(at for at, _ in state.before)]
+    assert times == sorted(times, reverse=True)
+    assert 0 not in times
+
+
 def test_an_id_of_a_user_with_spaces_does_not_stop_a_schedule(world: World) -> None:
     now, only = now_of(world) - 1_000, Shape(unique=UniqueRule("k:x"))
     put(world, spec("only", shape=only, overlap=Overlap.ALLOW), now)

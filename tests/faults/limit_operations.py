@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tenure.core.job import Lease, NewJob, State, WorkerView
+from tenure.core.job import Lease, NewJob, State
 from tenure.core.outcome import Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Shape
+from tenure.core.worker_view import WorkerView
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.world import BOOM, World
 

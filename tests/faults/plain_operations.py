@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tenure.core import limits
-from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.job import NewJob, State
 from tenure.core.latency import Times
 from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Released, Retried, Unroutable
 from tenure.core.steps import Steps
 from tenure.core.waiting import Lead, calls_of, led_by
+from tenure.core.worker_view import WorkerView
 from tests.faults.matrix import QUEUES, Operation, Scene, act, new, refs, settle
 from tests.support.engines import LEASE_MS
 from tests.support.world import BOOM, World

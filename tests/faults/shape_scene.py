@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.core.job import Lease, NewJob, WorkerView
+from tenure.core.job import Lease, NewJob
 from tenure.core.outcome import Failed, Outcome, Retried, Unroutable
 from tenure.core.shape import Conflict, LaneFailure, Progress, Shape, UniqueRule, Until
+from tenure.core.worker_view import WorkerView
 from tests.faults.matrix import QUEUES, Scene
 from tests.support.world import BOOM, World
 

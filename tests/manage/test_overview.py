@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import redis
 
-from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.job import QueueView, State
+from tenure.core.worker_view import WorkerView
 from tenure.manage.overview import has_no_free_slot, unserved
 
 

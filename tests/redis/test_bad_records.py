@@ -9,8 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tenure.core.errors import WrongState
-from tenure.core.job import State, WorkerView
+from tenure.core.job import State
 from tenure.core.shape import LaneState
+from tenure.core.worker_view import WorkerView
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.repartition import map_of, other

@@ -9,8 +9,9 @@ from typing import Final
 import pytest
 
 from tenure.core.errors import Unreachable
-from tenure.core.job import NewJob, WorkerView
+from tenure.core.job import NewJob
 from tenure.core.partitions import PartitionMap, place_of
+from tenure.core.worker_view import WorkerView
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.repartition import Change, map_of, other, parted, run_all

@@ -12,10 +12,11 @@ import pytest
 
 from tenure import Tenure
 from tenure.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
-from tenure.core.job import Lease, LeaseRef, NewJob, Refused, State, WorkerView
+from tenure.core.job import Lease, LeaseRef, NewJob, Refused, State
 from tenure.core.outcome import Failed, Retried
 from tenure.core.partitions import home_of, place_of
 from tenure.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
+from tenure.core.worker_view import WorkerView
 from tenure.engines.native import NativeEngine
 from tenure.engines.native.partitions.turns import Turns
 from tenure.redis.sync import SyncDriver

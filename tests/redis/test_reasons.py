@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure import ResultTimeout, Tenure
-from tenure.core.job import WorkerView
+from tenure.core.worker_view import WorkerView
 from tenure.testing.server import RedisServer
 
 

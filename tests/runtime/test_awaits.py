@@ -29,7 +29,7 @@ async def test_the_log_names_both_tasks_once_and_the_announcement_counts_the_job
     async def part() -> int:
         """Run until the worker announces that a job waits."""
         while not any(view.awaiting for view in await app.inspect.aworkers()):
-            await workers[0]._parts.maintainer.announce()
+            await workers[0]._parts.presence.announce()
         return 1
 
     if is_async:

@@ -26,7 +26,6 @@ from tenure.core.job import (
     Refused,
     State,
     Token,
-    WorkerView,
 )
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome, Released, Retried, Unroutable
@@ -34,6 +33,7 @@ from tenure.core.shape import CancelAnswer, CancelCount, LanePage, LaneView, Pro
 from tenure.core.steps import Steps
 from tenure.core.unsupported import check_job
 from tenure.core.waiting import Wait, Wake
+from tenure.core.worker_view import WorkerView
 
 
 def one_call(call: Callable[[], Any]) -> Generator[Any, Any, Any]:

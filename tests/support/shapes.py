@@ -177,8 +177,8 @@ def _schedules(found: Mapping[bytes, Key]) -> list[str]:
     wrong = [f"schedule {name!r} has a definition or a state, not both" for name in definitions.keys() ^ ticks.keys()]
     active = set()
     for name, state in ticks.items():
-        planned, *_, paused = state.partition(b"\n")[0].split(b" ")
-        active |= {name} if planned != b"0" and paused == b"0" else set()
+        words = state.partition(b"\n")[0].split(b" ")
+        active |= {name} if words[0] != b"0" and words[8] == b"0" else set()
     wrong += [f"schedule {name!r} is due or not, wrongly" for name in active ^ set(due)]
     for source, members in _named(found, b"announced:").items():
         if not set(members) - {b"@last", b"@since"}:

@@ -187,6 +187,7 @@ class TestRefused:
             (Feature.PAUSE, lambda app: app.control.resume("q")),
             (Feature.QUIET, lambda app: app.control.quiet("w")),
             (Feature.QUIET, lambda app: app.control.unquiet("w")),
+            (Feature.STACKS, lambda app: app.inspect.stacks("w")),
         ],
     )
     def test_what_the_protocol_cannot_hold(self, app, engine, feature, act):

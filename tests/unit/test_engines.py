@@ -191,6 +191,7 @@ REFUSED = {
     Feature.LANES: ("lane", "lanes", "park_lane", "resume_lane"),
     Feature.PROGRESS: ("progress",),
     Feature.QUIET: ("quiet",),
+    Feature.STACKS: ("ask_stacks",),
     Feature.HISTORY: ("minutes", "note_ends", "audit", "note_audit"),
     Feature.RESULTS: ("result",),
 }

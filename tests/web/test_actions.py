@@ -148,6 +148,7 @@ def test_queues_lanes_schedules_limits_and_runs(app: Tenure, browser: Browser) -
     assert app.limits.get("stripe").concurrency == 3
     assert browser.post("limit_clear", {"name": "stripe"}).json == {"done": 1}
     assert browser.post("quiet", {"worker": "nobody"}).status == 409
+    assert browser.post("stacks", {"worker": "nobody"}).status == 409
 
 
 def test_the_audit_has_each_action_and_no_payload(app: Tenure, browser: Browser, fail: Fail) -> None:

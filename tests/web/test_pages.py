@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tenure import Every, Tenure
-from tenure.core.job import ErrorInfo, WorkerView
+from tenure import Every, Limit, Tenure
+from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Failed
 from tenure.core.shape import Progress
 from tenure.core.steps import Command, Steps
+from tenure.core.worker_view import JobStack, WorkerView
 from tenure.redis.sync import SyncDriver
 from tenure.web import dashboard, pages, shown
 from tenure.web.redact import HIDDEN, Redactor
@@ -205,6 +206,27 @@ def test_progress_worker_and_attempts_are_on_the_page_of_a_job(
     assert "25%" in text
     assert "w-1" in text
     assert ">j</a>" in browser.page("workers").text
+
+
+def test_workers_have_their_stacks_limits_their_holders_and_schedules_their_jobs(
+    app: Tenure, driver: SyncDriver, browser: Browser
+) -> None:
+    app.limits.set("gpu", concurrency=1, new=True)
+    first = app.tasks["shop.thumbnail"].using(limits=[Limit("gpu", concurrency=1)]).enqueue("a").id
+    (lease,) = driver.run(app.engine.lease("w", ("images",), 1)).leases
+    stack = JobStack("images", first, "shop.thumbnail", 'File "shop.py", line 1, in <module>')
+    view = WorkerView("w", ("images",), "host", 1, 1, 1, 1, stacks=(stack,), stacks_ms=1)
+    driver.run(app.engine.announce(view))
+    app.schedules.add("nightly", b"x", Every(hours=1), queue="images")
+    ran = [app.schedules.trigger("images", "nightly").id for _ in range(2)]
+    assert "line 1, in &lt;module&gt;" in browser.page("workers").text
+    (worker,) = browser.get("workers")["workers"]
+    assert worker["stacks"] == [{"queue": "images", "id": first, "task": "shop.thumbnail", "text": stack.text}]
+    assert f"jobs/images/{first}" in browser.page("limits").text
+    ((holder,),) = (one["holders"] for one in browser.get("limits")["limits"])
+    assert (holder["queue"], holder["id"], holder["worker"]) == ("images", first, lease.worker)
+    page = browser.page("schedules").text
+    assert page.index(f"jobs/images/{ran[1]}") < page.index(f"jobs/images/{ran[0]}")
 
 
 def test_a_group_without_a_task_has_no_buttons(app: Tenure, driver: SyncDriver, browser: Browser, fail: Fail) -> None:

@@ -1,7 +1,8 @@
-"""The commands that change queues, lanes and workers: `pause`, `resume`, `configure`, `quiet`."""
+"""The commands about queues, lanes and workers: `pause`, `resume`, `configure`, `quiet`, `stacks`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from shlex import quote
 
 import click
@@ -134,6 +135,24 @@ def quiet(worker: str, undo: bool, app: Tenure) -> Answer:
         text = f"Worker {worker!r} starts jobs again."
     if app.control.unquiet(worker) if undo else app.control.quiet(worker):
         return Answer({"worker": worker, "quiet": not undo}, text)
+    return Answer({"worker": worker, "quiet": None}, None, errors=[_no_worker(app, worker)])
+
+
+@click.argument("worker", shell_complete=worker_names)
+@reaching()
+def stacks(worker: str, app: Tenure) -> Answer:
+    """WORKER is a name as `tenure info` shows it. The job that has run longest comes first. Local variables are not
+    shown."""
+    found = app.inspect.stacks(worker)
+    document = {"worker": worker, "stacks": None if found is None else [asdict(one) for one in found]}
+    if found is None:
+        is_there = any(view.id == worker for view in app.inspect.workers())
+        silent = f"Worker {worker!r} did not answer within five seconds. A handler may block its event loop."
+        return Answer(document, None, errors=[silent if is_there else _no_worker(app, worker)])
+    texts = [f"Job {one.id} of queue {one.queue!r}, {one.task or 'a raw payload'}:\n{one.text}" for one in found]
+    return Answer(document, "\n\n".join(texts) or f"Worker {worker!r} runs no handler.")
+
+
+def _no_worker(app: Tenure, worker: str) -> str:
     meant = did_you_mean(worker, [view.id for view in app.inspect.workers()])
-    error = f"There is no worker {worker!r}.{meant or ' `tenure info` lists the workers.'}"
-    return Answer({"worker": worker, "quiet": None}, None, errors=[error])
+    return f"There is no worker {worker!r}.{meant or ' `tenure info` lists the workers.'}"

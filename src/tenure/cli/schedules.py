@@ -132,6 +132,7 @@ def _describe(view: ScheduleView) -> str:
             ("next", time_of(ms_of(view.next), now_ms) or (None if paused else "(over)")),
             ("last", time_of(ms_of(view.last), now_ms)),
             ("last job", view.last_id),
+            ("jobs before", ", ".join(id for _, id in view.recent[1:]) or None),
             ("runs", f"{view.runs:,}"),
             ("skipped", f"{view.skipped:,} (the previous job had not ended)" if view.skipped else None),
             ("missed", f"{view.missed:,} (they came too late)" if view.missed else None),

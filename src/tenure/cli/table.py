@@ -127,6 +127,12 @@ SECTIONS: Final = {
             "the worker was notified",
             "there is no such worker",
         ),
+        "stacks": Row(
+            "Show where the running handlers of a worker are, in files and lines.",
+            "queues",
+            "shown",
+            "there is no such worker, or it does not answer",
+        ),
     },
     "Redis": {
         "check": Row(

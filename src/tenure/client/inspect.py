@@ -11,11 +11,12 @@ from tenure.client.unique import public_view
 from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
-from tenure.core.job import JobView, Page, QueueView, State, WorkerView
+from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.latency import Latency, latency_of
 from tenure.core.minutes import Minutes
 from tenure.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Steps
+from tenure.core.worker_view import WorkerView
 
 if TYPE_CHECKING:
     from tenure.client.client import Client

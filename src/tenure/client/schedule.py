@@ -244,6 +244,7 @@ def view_of(queue: str, stored: StoredSchedule) -> ScheduleView | None:
         explanation = spec.when.explain()
     except InvalidArgument as error:  # a time zone that this machine does not know
         when, explanation = None, str(error)
+    last = [(state.ran_ms, state.last_id)] if state.last_id is not None else []
     return ScheduleView(
         name=stored.name,
         queue=queue,
@@ -262,6 +263,7 @@ def view_of(queue: str, stored: StoredSchedule) -> ScheduleView | None:
         catch_up=spec.catch_up,
         overlap=spec.overlap,
         end=from_ms(spec.end_ms) if spec.end_ms is not None else None,
+        recent=tuple((from_ms(ms), id) for ms, id in (*last, *state.before)),
     )
 
 

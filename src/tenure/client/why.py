@@ -11,9 +11,10 @@ from typing import Final
 
 from tenure.core.engine import FullEngine
 from tenure.core.errors import TenureError, Unreachable
-from tenure.core.job import WAITING, JobView, State, WorkerView
+from tenure.core.job import WAITING, JobView, State
 from tenure.core.steps import Steps
 from tenure.core.why import Culprit, JobFacts, LaneFacts, LimitFacts, OtherJob, Why, WhyCode, WhyCount
+from tenure.core.worker_view import WorkerView
 from tenure.protocols.registry import entry_of
 
 SILENT_MS: Final = 15_000

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from tenure.core import limits
 from tenure.core.features import Feature as Feature
 from tenure.core.features import Trait as Trait
-from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State, WorkerView
+from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome
 from tenure.core.rates import LimitEngine
@@ -37,6 +37,7 @@ from tenure.core.shape import (
 from tenure.core.steps import Steps
 from tenure.core.waiting import Wait
 from tenure.core.why import JobFacts
+from tenure.core.worker_view import WorkerView
 
 BEAT_MS: Final = 500
 """A worker that holds jobs sends a heartbeat this often."""
@@ -48,6 +49,8 @@ MAINTAIN_MS: Final = 5_000
 """How often a worker does the housekeeping of its queues."""
 PRESENCE_MS: Final = 10_000
 """How often a worker shows itself to the inspector."""
+SHOW_STACKS: Final = b"\0stacks"
+"""The message that asks a worker for the stacks of its handlers. No queue has such a name."""
 AUDIT_MAX: Final = 1_000
 """Entries of the audit that are kept."""
 STEADY_MS: Final = 15 * limits.SECOND
@@ -207,7 +210,8 @@ class Engine(ScheduleEngine, Protocol):
 
     def signal_channel(self, worker: str) -> str:
         """The channel of messages to a worker: the name of a queue with a job to cancel (send a heartbeat for it), or
-        empty (announce the worker). A message may be lost: heartbeats and announcements repeat it."""
+        empty (announce the worker), for which heartbeats and announcements stand in when a message is lost; or
+        `SHOW_STACKS`."""
 
     def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
         """The channels on which other clients of the wire format ask to cancel jobs, and the queue of each.
@@ -362,6 +366,9 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
         """Resume a parked lane. False: it is not parked."""
+
+    def ask_stacks(self, worker: str) -> Steps[None]:
+        """Ask a worker to announce where its handlers are. The message may be lost."""
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         """Ask a worker to start no jobs, or to start jobs again. False: no such worker."""

@@ -53,6 +53,7 @@ class Feature(StrEnum):
     MAX_LENGTH = "max_length", "a maximum length"
     PROGRESS = "progress", "progress of jobs"
     QUIET = "quiet", "quiet workers"
+    STACKS = "stacks", "the stacks of running handlers"
     HEADERS = "headers", "headers"
     SCHEDULES = "schedules", "schedules"
     LIMITS = "limits", "limits of rate or concurrency"

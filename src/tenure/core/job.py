@@ -15,10 +15,8 @@ from typing import Annotated, Any, Final, TypeAlias
 from msgspec import Struct
 
 from tenure.core.features import Feature
-from tenure.core.latency import Times
 from tenure.core.limits import SECOND
 from tenure.core.partitions import place_of
-from tenure.core.rates import LimitRule
 from tenure.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
 
 
@@ -350,32 +348,6 @@ class QueueView:
     partitions: int = 1
     repartition: Repartition | None = None
     unreachable: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """A worker as it last described itself, and how many jobs it holds, without those on a lost node of a cluster.
-
-    `alone`: it claims no jobs for now, because it runs a job alone, or prepares to. `times`: how long the
-    jobs of each queue took; `app.inspect.latency` adds them up. `limits`: those that its code names, up to 100.
-    `tasks`: those that it runs; None: they are not known, or too many. `awaiting`: how many of its jobs wait for the
-    result of another job, in its own process.
-    """
-
-    id: str
-    queues: tuple[str, ...]
-    host: str
-    pid: int
-    started_ms: int
-    seen_ms: int
-    concurrency: int
-    active: int = 0
-    quiet: bool = False
-    alone: bool = False
-    times: Mapping[str, Times] = field(default_factory=dict)
-    limits: tuple[LimitRule, ...] = ()
-    tasks: tuple[str, ...] | None = None
-    awaiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

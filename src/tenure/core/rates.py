@@ -34,6 +34,16 @@ class LimitRule:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitHolder:
+    """A running job that holds places of a limit, since its claim."""
+
+    queue: str
+    id: str
+    worker: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class LimitView:
     """A limit as Redis knows it.
 
@@ -41,7 +51,7 @@ class LimitView:
     that leases hold. `lanes`: how many lanes wait at the limit, by queue; a lane waits with all of its jobs, and `jobs`
     counts these. `rests_ms`: until when no job starts, because a handler raised `RateLimited`; None: it does not rest.
     `code`: the numbers of the code, by the latest job that runs or waits, or else by this app or a worker; None: not
-    known.
+    known. `holders`: up to 20 jobs that hold places, those first that have run longest.
     """
 
     name: str
@@ -53,6 +63,7 @@ class LimitView:
     rests_ms: int | None = None
     jobs: dict[str, int] | None = None
     code: LimitRule | None = None
+    holders: tuple[LimitHolder, ...] = ()
 
     @property
     def rate(self) -> str | None:

@@ -75,8 +75,8 @@ def listing_document(listing: Listing) -> Document:
 
 
 def overview_document(seen: Overview) -> Document:
-    """Return queues and workers, without the counts that `latency` is made of and the limits in the workers' code."""
-    left_out = ("times", "limits", "tasks")
+    """Return queues and workers, without the counts that `latency` is made of, the stacks, and what is in the code."""
+    left_out = ("times", "limits", "tasks", "stacks", "stacks_ms")
     return {
         "queues": seen.queues,
         "latency": seen.latency,
@@ -135,6 +135,7 @@ def schedule_document(view: ScheduleView) -> Document:
         "next_ms": ms_of(view.next),
         "last_ms": ms_of(view.last),
         "last_id": view.last_id,
+        "recent": [{"at_ms": ms_of(at), "id": id} for at, id in view.recent],
         "runs": view.runs,
         "skipped": view.skipped,
         "missed": view.missed,

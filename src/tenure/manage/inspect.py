@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from tenure.client.client import asynchronous, blocking
@@ -13,12 +14,13 @@ from tenure.client.inspect import LANES_MAX, Inspect, lanes_in, queue_names, sta
 from tenure.client.unique import public_view
 from tenure.client.why import case_of, explain, reasons_of, why_of
 from tenure.core import limits, names
-from tenure.core.engine import Feature
+from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import RedisError, is_silent
 from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import LaneState, LaneView
-from tenure.core.steps import Steps
+from tenure.core.steps import Steps, Work
 from tenure.core.why import Why, WhyCode, WhyCount
+from tenure.core.worker_view import JobStack, WorkerView
 from tenure.manage.audit import AuditEntry, entries
 from tenure.manage.failures import ErrorGroups, grouped
 from tenure.manage.overview import QUEUES_SHOWN, Overview, overview_of
@@ -26,6 +28,9 @@ from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search,
 
 FOUND_MAX: Final = 1_000
 """The largest `limit` of a search."""
+STACK_LOOKS: Final = 20
+"""How often `stacks` reads what the worker has announced."""
+STACK_LOOK_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,32 @@ class JobSearch(Inspect):
     areasons = asynchronous(reasons)
 
     @blocking
+    def stacks(self, worker: str) -> Steps[tuple[JobStack, ...] | None]:
+        """Ask a worker where its running handlers are. Those that have run longest come first.
+
+            for one in app.inspect.stacks("host-1-8f3a"):
+                print(one.queue, one.id, one.text)
+
+        The texts have files, lines and functions, no local variables, and at most 32 kB together. None if there is no
+        such worker, or it does not answer within five seconds, as one with a blocked event loop. Raises
+        `InvalidArgument`, and `UnsupportedFeature` for the formats of other programs.
+        """
+        self._client.require(Feature.STACKS)
+        engine, name = self._client.engine, names.known_id(worker, "worker")
+        before = yield from _worker(engine, name)
+        if before is None:
+            return None
+        yield from engine.ask_stacks(name)
+        for _ in range(STACK_LOOKS):
+            yield Work(partial(time.sleep, STACK_LOOK_S))
+            view = yield from _worker(engine, name)
+            if view is not None and view.stacks_ms not in (None, before.stacks_ms):
+                return view.stacks
+        return None
+
+    astacks = asynchronous(stacks)
+
+    @blocking
     def all_lanes(self, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[tuple[list[LaneView], bool]]:
         """Return at most `most` lanes in one state, and whether there are more."""
         self._client.require(Feature.LANES)
@@ -241,6 +272,11 @@ class JobSearch(Inspect):
         return found[:most], len(found) > most
 
     aall_lanes = asynchronous(all_lanes)
+
+
+def _worker(engine: FullEngine, name: str) -> Steps[WorkerView | None]:
+    workers = yield from engine.announced()
+    return next((view for view in workers if view.id == name), None)
 
 
 def _now_ms() -> float:

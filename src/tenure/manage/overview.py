@@ -10,9 +10,10 @@ from tenure.client.inspect import full_view, queue_names
 from tenure.client.why import are_awaiting, serving
 from tenure.core.engine import FullEngine
 from tenure.core.errors import RedisError, is_silent
-from tenure.core.job import WAITING, QueueView, State, WorkerView
+from tenure.core.job import WAITING, QueueView, State
 from tenure.core.latency import Latency, latency_of
 from tenure.core.steps import Steps
+from tenure.core.worker_view import WorkerView
 from tenure.protocols.registry import entry_of
 
 QUEUES_SHOWN: Final = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenure.core import limits
@@ -28,6 +28,7 @@ from tenure.runtime.jobs.job import JobServices
 from tenure.runtime.jobs.suspects import Suspects
 from tenure.runtime.maintainer import Maintainer
 from tenure.runtime.ports import Keeper
+from tenure.runtime.presence import Presence
 from tenure.runtime.reporter import Reporter
 from tenure.runtime.round_robin import WeightedRoundRobin
 from tenure.runtime.scheduler import Scheduler
@@ -126,16 +127,18 @@ class Parts:
         if Feature.SCHEDULES in context.engine.features:
             self.scheduler = Scheduler(context, code.schedules, settings.source, settings.new_id)
         noted = self.scheduler.note if self.scheduler is not None else lambda queue, tick_ms: None
-        self.maintainer = Maintainer(
-            context,
-            suspects,
-            lambda: routes.offered(self.executor.can_isolate),
-            noted,
-            routes.limits(),
-            lambda: len(services.awaits),
-        )
-        has_signals = context.engine.features & {Feature.CANCEL, Feature.QUIET}
-        self.subscriber = Subscriber(context, self.canceller.cancel, self.maintainer.announce) if has_signals else None
+
+        def offered() -> tuple[Sequence[str], Collection[str]]:
+            return routes.offered(self.executor.can_isolate)
+
+        self.maintainer = Maintainer(context, offered, noted)
+        awaiting, stacks = lambda: len(services.awaits), self.executor.stacks
+        self.presence = Presence(context, suspects, offered, routes.limits(), awaiting, stacks)
+        self.subscriber = None
+        if context.engine.features & {Feature.CANCEL, Feature.QUIET}:
+            self.subscriber = Subscriber(
+                context, self.canceller.cancel, self.presence.announce, self.presence.show_stacks
+            )
 
     def close(self) -> None:
         """Free what the parts occupy, after their loops have ended."""

@@ -9,6 +9,7 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.outcome import Completed, Outcome
 from tenure.core.task import RunIn
+from tenure.core.worker_view import JobStack
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.invoke import Caller
 from tenure.runtime.handlers.runners import LoopRunner, ThreadRunner
@@ -20,6 +21,8 @@ from tenure.runtime.log import log_event
 from tenure.runtime.settler import Settler
 
 PROCESS: Final = RunIn.PROCESS
+STACKS_BYTES_MAX: Final = 32 * 1024
+"""Bytes of all stacks that a worker announces."""
 QUICK_S: Final = 1.0
 """A persistent job that ends sooner than this rests for its task's first backoff before it is ready again."""
 
@@ -124,6 +127,19 @@ class Executor:
         """Settle one job of a batch with its handler's outcome. Ignored if its outcome is decided already."""
         if held.run.verdict is None:
             self._settler.put(held, outcome)
+
+    async def stacks(self) -> tuple[JobStack, ...]:
+        """Return where the running handlers are, those first that have run longest, as far as `STACKS_BYTES_MAX`."""
+        isolated = await self.pool.stacks() if self.pool is not None else {}
+        stacks, left = isolated | self._tasks.stacks() | self._threads.stacks(), STACKS_BYTES_MAX
+        shown: list[JobStack] = []
+        for run in sorted(stacks.keys() & self._inflight.running, key=lambda run: run.started_at):
+            text, record = stacks[run], run.members[0].lease.record
+            left -= len(text.encode(errors="replace"))
+            if left < 0:
+                break
+            shown.append(JobStack(record.queue, record.id, record.task, text))
+        return tuple(shown)
 
     @property
     def can_isolate(self) -> bool:

@@ -99,7 +99,7 @@ class Shutdown:
             await self._or_hard(parts.executor.pool.close(), PROCESS_EXIT_MS)
         released, left = await self._leave(HARD_S if hard else most.leave_ms / limits.SECOND, crashed)
         if released is not None and not hard:  # Redis answers
-            await _within(parts.maintainer.report_ends(), HARD_S)
+            await _within(parts.presence.report_ends(), HARD_S)
         running, unheard = len(self._inflight.running), None
         self._context.reports.worker_stopped(released, hard)
         if events is not None:

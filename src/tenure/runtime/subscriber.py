@@ -1,4 +1,5 @@
-"""Receives cancel and quiet requests at once. The next heartbeat or announcement would bring them anyway.
+"""Receives cancel and quiet requests at once: the next heartbeat or announcement would bring them anyway. Receives
+requests for the stacks of running handlers, which nothing else brings.
 
 Requests of other clients are kept nowhere. The engine notes them in Redis, so that the next heartbeat brings them.
 """
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from tenure.core import limits
+from tenure.core.engine import SHOW_STACKS
 from tenure.core.errors import AccessDenied
 from tenure.core.job import LeaseRef
 from tenure.runtime.context import WorkerContext
@@ -26,6 +28,7 @@ class Subscriber:
         context: WorkerContext,
         cancel: Callable[[LeaseRef, str], None],
         announce: Callable[[], Awaitable[None]],
+        show_stacks: Callable[[], Awaitable[None]],
     ) -> None:
         self._context = context
         self._driver = context.driver
@@ -34,6 +37,7 @@ class Subscriber:
         self._inflight = context.inflight
         self._cancel = cancel
         self._announce = announce
+        self._show_stacks = show_stacks
         self._told = Once(16)
         self._look_s = context.env.limits.resubscribe_ms / limits.SECOND
         """After this time without a message the worker subscribes again, which renews a subscription that Redis refused
@@ -76,6 +80,9 @@ class Subscriber:
                 await act(message)
 
     async def _signal(self, message: bytes) -> None:
+        if message == SHOW_STACKS:
+            await self._show_stacks()
+            return
         await self._act(message.decode("utf-8", "surrogateescape"))
 
     async def _request(self, queue: str, message: bytes) -> None:

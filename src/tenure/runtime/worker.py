@@ -187,7 +187,7 @@ class Worker:
         self._loop("settle", parts.settler.run)
         self._loop("watch", self._watch)
         self._loop("maintain", parts.maintainer.run)
-        self._loop("present", parts.maintainer.present)
+        self._loop("present", parts.presence.run)
         if parts.scheduler is not None:
             self._loop("ticks", parts.scheduler.run)
             self._loop("schedules", parts.scheduler.present)

@@ -306,6 +306,9 @@ async def _of_limit(call: ActionCall) -> Document:
 
 async def _of_worker(call: ActionCall) -> Document:
     (worker,) = call.chosen("worker")
+    if call.action == "stacks":
+        found = await call.app.inspect.astacks(worker)
+        return await _did(call, found is not None, f"Worker {worker!r} is not there, or did not answer.")
     change = call.app.control.aquiet if call.action == "quiet" else call.app.control.aunquiet
     return await _did(call, await change(worker), f"There is no worker {worker!r}.")
 
@@ -349,6 +352,7 @@ TABLE: Final[Mapping[str, Action]] = {
     "limit_clear": Action(_of_limit, Feature.LIMITS),
     "quiet": Action(_of_worker, Feature.QUIET),
     "unquiet": Action(_of_worker, Feature.QUIET),
+    "stacks": Action(_of_worker, Feature.STACKS),
     "stop": Action(_stop),
 }
 """The actions, in the order of the documentation."""

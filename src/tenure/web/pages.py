@@ -19,7 +19,7 @@ from tenure.client.inspect import LISTED
 from tenure.client.why import SILENT_MS
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.errors import invalid
+from tenure.core.errors import RedisError, invalid, is_silent
 from tenure.core.job import State
 from tenure.core.limits import PAGE_MAX
 from tenure.core.names import queue_name
@@ -160,10 +160,15 @@ class Pages:
         }
 
     async def _histories(self, queues: Sequence[str]) -> dict[str, Document]:
-        """The minutes of these queues, where the format has a history."""
-        if Feature.HISTORY not in self._reads.features:
-            return {}
-        return {name: await self._reads.minutes(name) for name in queues}
+        """The minutes of these queues, where the format has a history, without those on a lost node of a cluster."""
+        found: dict[str, Document] = {}
+        for name in queues if Feature.HISTORY in self._reads.features else ():
+            try:
+                found[name] = await self._reads.minutes(name)
+            except RedisError as error:
+                if is_silent(error):
+                    raise
+        return found
 
     async def _queue(self, request: Request, visitor: Visitor) -> Context:
         name = queue_name(part(request, "queue"))

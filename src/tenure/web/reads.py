@@ -304,10 +304,16 @@ def with_ages(filters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _overview(seen: Overview) -> Document:
     """Return an overview in which also the views are dictionaries, as the templates and the stream need them."""
+    document = overview_document(seen)
+    workers = zip(document["workers"], seen.workers, strict=True)
     return (
-        overview_document(seen)
+        document
         | refused_document(seen)
         | {
+            "workers": [
+                {**one, "stacks": [asdict(stack) for stack in view.stacks], "stacks_ms": view.stacks_ms}
+                for one, view in workers
+            ],
             "queues": [asdict(view) for view in seen.queues],
             "latency": {name: asdict(one) for name, one in seen.latency.items()},
         }

@@ -9,20 +9,12 @@ from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.engine import Feature, Maintained, Trait
-from tenure.core.job import (
-    Enqueued,
-    JobRecord,
-    JobView,
-    Lease,
-    NewJob,
-    Page,
-    State,
-    WorkerView,
-)
+from tenure.core.job import Enqueued, JobRecord, JobView, Lease, NewJob, Page, State
 from tenure.core.outcome import Outcome
 from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Command, Steps
 from tenure.core.waiting import Listen
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import check_purge
 from tenure.engines.kit.chunks import Part, args_of
 from tenure.engines.kit.config import META_TTL_MS, EngineConfig

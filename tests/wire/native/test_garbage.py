@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tenure.core.errors import ReplyError, WrongState
-from tenure.core.job import NewJob, State, WorkerView
+from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.config import CLAIM_BYTES, MAX_HOLDERS
 from tests.conformance.test_overdue import Keeper
 from tests.conformance.test_rerun import follow

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tenure.core.errors import NewerLayout
-from tenure.core.job import State, WorkerView
+from tenure.core.job import State
 from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.shape import Shape
+from tenure.core.worker_view import WorkerView
 from tests.conformance.test_layout import next_release
 from tests.support.audit import FIXED
 from tests.support.keyspace import keys

@@ -14,11 +14,12 @@ from tenure.cli import commands
 from tenure.client.why import Case, explain, reasons_of, why_of
 from tenure.core.engine import Alone
 from tenure.core.errors import Unreachable
-from tenure.core.job import JobView, NewJob, State, WorkerView
+from tenure.core.job import JobView, NewJob, State
 from tenure.core.outcome import Failed, Retried
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, LaneFailure, Shape
 from tenure.core.why import Culprit, JobFacts, Why, WhyCode
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.transfer import CLOSED_BY
 from tenure.engines.native.transfer import NativeTransfer
 from tests.support.engines import LEASE_MS

@@ -8,10 +8,11 @@ from typing import Any, Final, TypeVar
 import redis
 
 from tenure.core.engine import HeartbeatReply, Maintained, Timing
-from tenure.core.job import ErrorInfo, Lease, NewJob, WorkerView
+from tenure.core.job import ErrorInfo, Lease, NewJob
 from tenure.core.outcome import Completed, Outcome
 from tenure.core.shape import Shape, UniqueRule
 from tenure.core.steps import Steps
+from tenure.core.worker_view import WorkerView
 from tenure.engines.worqr import WorqrEngine
 from tenure.engines.worqr.config import WorqrConfig
 from tenure.redis.sync import SyncDriver

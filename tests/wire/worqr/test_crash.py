@@ -9,9 +9,10 @@ from typing import Any, Final
 import pytest
 
 from tenure.compat.worqr.raw import RawEngine
-from tenure.core.job import Lease, NewJob, State, WorkerView
+from tenure.core.job import Lease, NewJob, State
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.worker_view import WorkerView
 from tenure.engines.worqr.records import name_of
 from tests.support import worqr as layout
 from tests.support.stepping import Crashed as Cut

@@ -12,10 +12,11 @@ from tenure.cli.output.text import ago, took
 from tenure.client.why import is_living
 from tenure.core import limits
 from tenure.core.errors import RedisError, Unreachable
-from tenure.core.job import QueueView, State, WorkerView
+from tenure.core.job import QueueView, State
 from tenure.core.latency import Latency, Percentiles
 from tenure.core.minutes import QUARTER_MS, MinuteCounts, Minutes, QuarterLatency
 from tenure.core.shape import LaneFailure
+from tenure.core.worker_view import WorkerView
 from tenure.manage.overview import Overview
 
 _SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "newer_layout")

@@ -18,10 +18,11 @@ from tenure.compat.worqr.listeners import Listener, Listeners, LoopListeners
 from tenure.compat.worqr.raw import RawEngine, Task, config_of, encoded, is_list
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, TenureError, invalid
-from tenure.core.job import Lease, NewJob, WorkerView
+from tenure.core.job import Lease, NewJob
 from tenure.core.outcome import Completed, Outcome, Released
 from tenure.core.shape import DIGEST, PLAIN, Shape, UniqueRule
 from tenure.core.steps import Steps
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.encoding import as_text
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.clients import Client, target_of

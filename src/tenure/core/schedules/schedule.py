@@ -104,7 +104,7 @@ class ScheduleState:
     `planned_ms`: the next tick; 0: the schedule is over. `fire_ms`: when it is due, which is later by its jitter.
     `skipped`: ticks left out because the previous job had not ended; `missed`: ticks left out because they were late.
     `last_planned_ms`, `ran_ms`, `last_id`: the last tick that had a job, when, and its job. `paused_ms`: since when it
-    is paused.
+    is paused. `before`: when the runs before the last one were, and their jobs, the newest first.
     """
 
     planned_ms: int
@@ -117,6 +117,7 @@ class ScheduleState:
     last_id: str | None = None
     paused_ms: int = 0
     reason: str = ""
+    before: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,8 @@ class ScheduleView:
     next tick, without its jitter; None: it is paused or over. `last`: the last tick that had a job, and `last_id` that
     job. `runs`: ticks that were not left out, and triggers; with `unique` also those that added no job, because another
     job has the key. `skipped`: ticks left out because the previous job had not ended. `missed`: ticks
-    left out because they were late. `paused`: since when. `end`: after which there are no ticks.
+    left out because they were late. `paused`: since when. `end`: after which there are no ticks. `recent`: when up to
+    five jobs were enqueued, and their ids, the newest first.
     """
 
     name: str
@@ -230,6 +232,7 @@ class ScheduleView:
     catch_up: CatchUp
     overlap: Overlap
     end: datetime | None = None
+    recent: tuple[tuple[datetime, str], ...] = ()
 
     def upcoming(self, count: int = 5) -> tuple[datetime, ...]:
         """Return the next ticks, without jitter; none while it is paused."""

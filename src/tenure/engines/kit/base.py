@@ -13,10 +13,11 @@ import msgspec
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NewerLayout, ReplyError
-from tenure.core.job import WAITING, JobView, Page, QueueView, State, WorkerView
+from tenure.core.job import WAITING, JobView, Page, QueueView, State
 from tenure.core.shape import QueueSettings
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
 from tenure.core.why import JobFacts
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 

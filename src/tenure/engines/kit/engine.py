@@ -17,22 +17,11 @@ import msgspec
 from tenure.core import limits
 from tenure.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
 from tenure.core.errors import InvalidArgument, QueueFull, TenureError, Unreachable, is_away
-from tenure.core.job import (
-    Dropped,
-    Enqueued,
-    JobRecord,
-    JobView,
-    Lease,
-    Leased,
-    LeaseRef,
-    NewJob,
-    Refused,
-    Token,
-    WorkerView,
-)
+from tenure.core.job import Dropped, Enqueued, JobRecord, JobView, Lease, Leased, LeaseRef, NewJob, Refused, Token
 from tenure.core.outcome import Outcome
 from tenure.core.steps import Arg, Draw, Invoke, Nonce, Reply, Steps, working
 from tenure.core.unsupported import check_job
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import Scripted, checking_layout
 from tenure.engines.kit.chunks import Ahead, Failures, Part, args_of, chunks, known, sooner
 from tenure.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from tenure.core import limits
 from tenure.core.engine import Feature
-from tenure.core.job import JobView, Page, State, WorkerView
+from tenure.core.job import JobView, Page, State
 from tenure.core.steps import Arg, Command, Steps
 from tenure.core.unsupported import unsupported
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import Scripted
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
 

@@ -120,6 +120,9 @@ class Unsupported:
     def audit(self) -> Steps[list[bytes]]:
         raise unsupported(self.name, Feature.HISTORY)
 
+    def ask_stacks(self, worker: str) -> Steps[None]:
+        raise unsupported(self.name, Feature.STACKS)
+
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         raise unsupported(self.name, Feature.QUIET)
 

@@ -26,6 +26,10 @@ FOLLOW_LOOK: Final = 2_000
 """Jobs waiting for another one with their key that can be listed."""
 WHY_LOOK: Final = 2_000
 """Entries of a list, and claims, that one call looks at to explain why a job waits."""
+HOLDERS_SHOWN: Final = 20
+"""Places of a limit for which an operator sees the jobs that hold them."""
+RUNS_KEPT: Final = 4
+"""Runs of a schedule before its last one that Redis remembers."""
 WATCH_TTL_MS: Final = 10 * limits.SECOND
 """How long Redis remembers that a caller waits for a job's end. The caller renews it."""
 SEEN_MS: Final = 100

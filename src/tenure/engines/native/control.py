@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tenure.core import limits, names
+from tenure.core.engine import SHOW_STACKS
 from tenure.core.errors import NotUnique, invalid
 from tenure.core.job import State
 from tenure.core.shape import PLAIN, CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
@@ -183,6 +184,9 @@ class NativeController(NativeInspector):
         nonce: Nonce = yield Draw()
         reply: bytes = yield Invoke(SCRIPTS[script], place, (nonce.session, nonce.number, *args))
         return reply
+
+    def ask_stacks(self, worker: str) -> Steps[None]:
+        yield Command(("PUBLISH", self.signal_channel(worker), SHOW_STACKS))
 
     def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
         nonce: Nonce = yield Draw()

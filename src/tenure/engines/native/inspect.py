@@ -9,13 +9,14 @@ from typing import Any, Final
 from tenure.core import limits
 from tenure.core.engine import AUDIT_MAX
 from tenure.core.errors import InvalidArgument, TenureError, invalid, is_silent, wrong_field
-from tenure.core.job import JobView, Page, QueueView, State, WorkerView
+from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.minutes import Minutes
 from tenure.core.names import shown
-from tenure.core.rates import LimitPage, LimitRule, LimitView, SharePage
+from tenure.core.rates import LimitHolder, LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Command, Invoke, Steps
 from tenure.core.why import JobFacts
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import Scripted
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
@@ -169,11 +170,13 @@ class NativeInspector(Scripted):
 
 
 def _read_limit(name: str, reply: list[Any]) -> LimitView:
-    stored, state, active, waiting, now, given = reply
+    stored, state, active, waiting, now, given, held = reply
     concurrency, interval, burst = (number_of(word) for word in (stored or b"::").split(b":"))
     rests = number_of(state.partition(b" ")[2]) or 0
     queues = [queue_of(as_text(prefix)) for prefix in waiting[::3]]
     most, every, at_once = (number_of(word) for word in (given or b"::").split(b":"))
+    jobs = zip(*(map(as_text, held[part::4]) for part in range(4)), strict=True)
+    holders = [LimitHolder(queue_of(prefix), id, worker, int(since)) for prefix, id, worker, since in jobs]
     return LimitView(
         name,
         concurrency,
@@ -184,6 +187,7 @@ def _read_limit(name: str, reply: list[Any]) -> LimitView:
         rests if rests > now else None,
         dict(zip(queues, waiting[2::3], strict=True)),
         LimitRule(name, 1, most, every, at_once or 1) if given else None,
+        tuple(sorted(holders, key=lambda one: (one.since_ms, one.queue, one.id))),
     )
 
 

@@ -132,10 +132,11 @@ def _read_state(raw: bytes) -> ScheduleState:
     """The state; that of a schedule that is over, if another program has written it."""
     line, _, reason = as_text(raw).partition("\n")
     try:
-        planned, fire, runs, skipped, missed, last_planned, ran, last, paused = line.split(" ")
+        planned, fire, runs, skipped, missed, last_planned, ran, last, paused, *before = line.split(" ")
         counts = int(runs), int(skipped), int(missed)
         last_id = None if last == "-" else last
         times = int(last_planned), int(ran)
-        return ScheduleState(int(planned), int(fire), *counts, *times, last_id, int(paused), reason)
+        earlier = tuple(zip(map(int, before[::2]), before[1::2], strict=True))
+        return ScheduleState(int(planned), int(fire), *counts, *times, last_id, int(paused), reason, earlier)
     except ValueError:
         return ScheduleState(0, 0)

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from tenure.core.engine import Feature, Maintained, Trait
-from tenure.core.job import Enqueued, Lease, NewJob, WorkerView
+from tenure.core.job import Enqueued, Lease, NewJob
 from tenure.core.outcome import Outcome
 from tenure.core.shape import Conflict
 from tenure.core.steps import Arg, Steps
 from tenure.core.waiting import Listen
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.chunks import Part, args_of
 from tenure.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import RAW, as_bytes, as_text, cancelled

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 from tenure.core.job import Lease
 from tenure.runtime.forks import ForkGuard
 from tenure.runtime.handlers.invoke import Caller, Done
-from tenure.runtime.handlers.threads import ThreadPool
+from tenure.runtime.handlers.stacks import frames_below, stack_text, suspended_frames, with_threads
+from tenure.runtime.handlers.threads import CallThreads, ThreadPool
 from tenure.runtime.jobs.held import Batch, Ended, Held, Stop
 
 TURN_S: Final = 0.001
@@ -46,8 +47,8 @@ class LoopRunner:
         """Whether the last handler has suspended: the next is expected to do so, too."""
         self._called: tuple[asyncio.Task[None], Held | Batch] | None = None
         """Whose handler has been called and has not suspended, and by which task."""
-        self._suspended: dict[Held | Batch, asyncio.Task[None]] = {}
-        """The tasks of handlers that have suspended."""
+        self._suspended: dict[Held | Batch, tuple[asyncio.Task[None], _Call]] = {}
+        """The tasks and calls of handlers that have suspended."""
         self._ended: list[Ended] = []
         """What has suspended and then ended in this turn of the event loop."""
 
@@ -60,15 +61,21 @@ class LoopRunner:
         """The job whose handler is this task; of a batch the first. For any thread."""
         called = self._called
         run = called[1] if called is not None and called[0] is task else None
-        run = next((run for run, one in list(self._suspended.items()) if one is task), run)
+        run = next((run for run, (one, _) in list(self._suspended.items()) if one is task), run)
         return run.members[0].lease if run is not None and run.members else None
 
     def stop(self, run: Held | Batch, why: Stop) -> None:
         """Cancel the handler. One that is not called yet is cancelled when it suspends."""
         called = self._called
-        task = called[0] if called is not None and called[1] is run else self._suspended.get(run)
+        task, _ = called if called is not None and called[1] is run else self._suspended.get(run, (None, None))
         if task is not None:
             task.cancel()
+
+    def stacks(self) -> dict[Held | Batch, str]:
+        """Return where the handlers that have suspended are."""
+        calls = list(frames_below(CallThreads._call.__code__, "answer"))
+        frames = {run: suspended_frames(call) for run, (_, call) in self._suspended.items()}
+        return {run: stack_text(with_threads(found, calls)) for run, found in frames.items()}
 
     def _add_caller(self) -> None:
         # The current context may be that of a job.
@@ -116,7 +123,7 @@ class LoopRunner:
                 if self._clock() >= until or task.cancelling():
                     break
             else:
-                self._suspended[run] = task
+                self._suspended[run] = task, call
                 rest = self._rest(run, step, call, waits_for)
                 if is_stopped:
                     task.cancel()
@@ -183,6 +190,10 @@ class ThreadRunner:
 
     def stop(self, run: Held | Batch, why: Stop) -> None:
         """Do nothing."""
+
+    def stacks(self) -> dict[Held | Batch, str]:
+        """Return where the handlers are."""
+        return {run: stack_text(frames) for run, frames in frames_below(ThreadRunner._call.__code__, "run")}
 
     def close(self) -> None:
         """Let idle threads end."""

@@ -40,6 +40,8 @@ from tenure.runtime.isolation.messages import (
     Report,
     RunJob,
     Setup,
+    ShowStack,
+    Stack,
     Unpacker,
     pack,
 )
@@ -55,7 +57,8 @@ _POLL_S: Final = 1.0
 
 
 class WorkerChannel:
-    """See the module. The thread calls `cancel` when the current job is to be cancelled.
+    """See the module. The thread calls `cancel` when the current job is to be cancelled, and `stack` for the number of
+    the current job and where its handler is.
 
     channel = WorkerChannel(socket.socket(fileno=descriptor))
     setup = channel.begin()
@@ -77,6 +80,7 @@ class WorkerChannel:
         self._extensions: dict[int, Future[bool]] = {}
         self._has_job = False
         self.cancel: Callable[[int, str], None] = lambda number, reason: None
+        self.stack: Callable[[], tuple[int, str]] = lambda: (0, "")
 
     def begin(self) -> Setup:
         """Wait for the first message, and start the thread. To be called from the main thread."""
@@ -170,6 +174,8 @@ class WorkerChannel:
                     answer.set_exception(Unreachable(error) if is_unreachable else RedisError(error))
                 else:
                     answer.set_result(is_held)
+            case ShowStack():
+                self.send(Stack(*self.stack()))
             case Exit():
                 self._orders.put(None)
                 # Threads and hooks that handlers left behind may delay the end of the interpreter.

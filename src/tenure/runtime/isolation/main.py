@@ -27,6 +27,7 @@ from tenure.runtime.handlers.invoke import Caller
 from tenure.runtime.handlers.loop import HandlerLoop, kept_running
 from tenure.runtime.handlers.middleware import Layers, Middleware
 from tenure.runtime.handlers.routes import Routes
+from tenure.runtime.handlers.stacks import stack_text, suspended_frames, thread_frames
 from tenure.runtime.isolation.channel import WorkerChannel
 from tenure.runtime.isolation.messages import Done, Ready, RunJob
 from tenure.runtime.jobs.held import Held, Outcomes, Phase
@@ -58,7 +59,7 @@ class JobRunner:
         self._held: Held | None = None
         self._task: asyncio.Task[None] | None = None
         self._number = 0
-        channel.cancel = self._cancel
+        channel.cancel, channel.stack = self._cancel, self._stack
 
     def run(self, lifespan: Lifespan) -> None:
         with asyncio.Runner(loop_factory=HandlerLoop) as runner:
@@ -123,6 +124,14 @@ class JobRunner:
             if self._task is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def _stack(self) -> tuple[int, str]:
+        """Called in the thread of the channel."""
+        with self._lock:
+            number, call = self._number, None if self._task is None else self._task.get_coro()
+        if call is None or getattr(call, "cr_running", False):
+            return number, stack_text(thread_frames(threading.main_thread().ident))
+        return number, stack_text(suspended_frames(call))
 
     async def _extend(self, held: Held, ms: int) -> bool:
         return self._extended(held, ms, await asyncio.wrap_future(self._channel.extend(self._number, ms)))

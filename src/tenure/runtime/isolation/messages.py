@@ -75,6 +75,10 @@ class Extended(Struct, frozen=True, tag=True):
     is_unreachable: bool = False
 
 
+class ShowStack(Struct, frozen=True, tag=True):
+    """Show where the handler is."""
+
+
 class Exit(Struct, frozen=True, tag=True):
     """End: no more jobs follow."""
 
@@ -101,6 +105,13 @@ class Extend(Struct, frozen=True, tag=True):
     ms: int
 
 
+class Stack(Struct, frozen=True, tag=True):
+    """The answer to `ShowStack`."""
+
+    number: int
+    text: str
+
+
 class Done(Struct, frozen=True, tag=True):
     """The handler has ended with this outcome."""
 
@@ -108,8 +119,8 @@ class Done(Struct, frozen=True, tag=True):
     outcome: Outcome
 
 
-Order: TypeAlias = Setup | RunJob | Cancel | Extended | Exit
-Answer: TypeAlias = Ready | Report | Extend | Done
+Order: TypeAlias = Setup | RunJob | Cancel | Extended | ShowStack | Exit
+Answer: TypeAlias = Ready | Report | Extend | Stack | Done
 M = TypeVar("M")
 ORDERS: Final = msgspec.msgpack.Decoder(Order)
 ANSWERS: Final = msgspec.msgpack.Decoder(Answer)

@@ -13,7 +13,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, RedisError, Unreachable
@@ -31,13 +31,17 @@ from tenure.runtime.isolation.messages import (
     Extended,
     Ready,
     Report,
+    ShowStack,
+    Stack,
 )
 from tenure.runtime.jobs import outcomes
-from tenure.runtime.jobs.held import Ended, Held, Phase, Stop
+from tenure.runtime.jobs.held import Batch, Ended, Held, Phase, Stop
 from tenure.runtime.jobs.job import JobServices
 from tenure.runtime.log import log_event
 from tenure.runtime.ports import Exclusive
 
+STACK_MS: Final = 1 * limits.SECOND
+"""How long the worker waits for the stacks of job processes."""
 Guard: TypeAlias = Callable[[Sequence[int], Sequence[Exclusive]], None]
 
 
@@ -78,6 +82,8 @@ class ProcessPool:
         self._exiting: set[JobProcess] = set()
         self._has_exited = asyncio.Event()
         self._extensions: dict[asyncio.Task[None], JobProcess] = {}
+        self._asked: dict[JobProcess, asyncio.Future[str]] = {}
+        """The processes that are to show where their handlers are."""
         self._failures = 0
         self._next_start: asyncio.TimerHandle | None = None
         self._closed = False
@@ -108,6 +114,17 @@ class ProcessPool:
         elif run in self._waiting:
             self._waiting.remove(run)
             self._end_soon(run, None)
+
+    async def stacks(self) -> dict[Held | Batch, str]:
+        """Return where the handlers are. A process that does not answer within `STACK_MS` is left out."""
+        loop = self._services.loop
+        asked = {process: (process.run, loop.create_future()) for process in self._working}
+        self._asked = {process: answer for process, (_, answer) in asked.items()}
+        for process in asked:
+            process.send(ShowStack())
+        if asked:
+            await asyncio.wait(self._asked.values(), timeout=STACK_MS / limits.SECOND)
+        return {run: answer.result() for run, answer in asked.values() if run is not None and answer.done()}
 
     async def close(self) -> None:
         """End idle processes, and wait for them until `PROCESS_EXIT_MS`. Those with a job go on until `end`."""
@@ -239,6 +256,10 @@ class ProcessPool:
             case Report(number, progress):
                 if run is not None and number == process.jobs:  # not from a thread that an earlier handler left behind
                     self._services.progress(run, progress)
+            case Stack(number, text):
+                answer = self._asked.pop(process, None)
+                if answer is not None and number == process.jobs:
+                    answer.set_result(text)
             case _:
                 process.kill()
 

@@ -2,9 +2,10 @@
 -- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV name
 -- Returns: {what is stored or '', its state or '', places that are held, {queue's prefix, lanes that wait, their jobs...}, now in ms,
--- the numbers that the code of a job gave that runs or waits, or ''}. Of the lanes of a queue, the jobs of the first MAX_GATES count.
+-- the numbers that the code of a job gave that runs or waits, or '', {queue's prefix, id, worker, since in ms of jobs that hold
+-- places...}}. Of the lanes of a queue, the jobs of the first MAX_GATES count.
 -- Invariant: changes nothing.
---@include begin
+--@include begin holding
 local name, waiting = ARGV[1], {}
 local numbers = call('HGET', key('used'), name)
 
@@ -24,5 +25,12 @@ for n, queue in ipairs(call('SMEMBERS', key('gates:' .. name))) do
   end
   waiting[#waiting + 1], waiting[#waiting + 2], waiting[#waiting + 3] = queue, call('ZCARD', gate), jobs
 end
+local holders = {}
+for queue, claimed in pairs(places_taken(key('places:' .. name))) do
+  for _, job in ipairs(jobs_holding(queue, claimed, @HOLDERS_SHOWN@)) do
+    holders[#holders + 1] = queue
+    for _, word in ipairs(job) do holders[#holders + 1] = word end
+  end
+end
 local stored, state = call('HGET', key('limits'), name), call('GET', key('limit:' .. name))
-return { stored or '', state or '', call('SCARD', key('places:' .. name)), waiting, (clock()), numbers or '' }
+return { stored or '', state or '', call('SCARD', key('places:' .. name)), waiting, (clock()), numbers or '', holders }

@@ -43,7 +43,7 @@ if runs then
   local rival = mode and overlap ~= 'cancel' and uniques.rival(unique, time)
   local last = rival or id
   -- A user's id may have spaces, which the state has no place for: then the schedule does not know its last job.
-  state.last, state.ran = string.find(last, '%s') and '-' or last, digits(time)
+  schedules.note_run(state, string.find(last, '%s') and '-' or last, time)
   state.last_planned = triggers and state.last_planned or string.match(record, '^[^\n]* s=(%d+)') or '0'
 end
 if not triggers then

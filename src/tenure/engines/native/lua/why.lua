@@ -4,7 +4,7 @@
 -- Returns: {its row as in show.lua, {name, value...}}, see engines/native/why.py; empty for a job that is not known. The row of
 -- a job that is being moved is empty.
 -- Invariant: changes nothing; reads at most WHY_LOOK entries of a list, and WHY_LOOK claims.
---@include begin wake find shown lanerow levels onhold
+--@include begin wake find shown lanerow levels onhold holding
 local id, facts = ARGV[1], {}
 local time = clock()
 local function note(name, value)
@@ -60,21 +60,9 @@ end
 
 -- The jobs of this queue that hold places of a limit, up to three, and the other queues that do.
 local function note_places(name)
-  local wanted, count, looked = {}, 0, 0
-  for _, entry in ipairs(redis.pcall('SRANDMEMBER', shared_key('places:' .. name), 20)) do
-    local queue, token = string.match(entry, '^(%S+) (%d+) ')
-    if queue == prefix then wanted[token] = true elseif queue then note('holding_queue', queue) end
-  end
-  for _, worker in ipairs(next(wanted) and call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1) or {}) do
-    if count == 3 or looked >= @WHY_LOOK@ then return end
-    local claims = call('HGETALL', key('held:' .. worker))
-    looked = looked + #claims / 2
-    for i = 2, #claims, 2 do
-      if wanted[string.match(claims[i], '^%d+')] and count < 3 then
-        count = count + 1
-        note('holding', claims[i - 1])
-      end
-    end
+  for queue, claimed in pairs(places_taken(shared_key('places:' .. name))) do
+    if queue ~= prefix then note('holding_queue', queue) end
+    for _, job in ipairs(queue == prefix and jobs_holding(queue, claimed, 3) or {}) do note('holding', job[1]) end
   end
 end
 

@@ -15,12 +15,13 @@ from msgspec import structs
 from tenure.core import limits
 from tenure.core.engine import Alone, HeartbeatReply, Maintained
 from tenure.core.errors import TenureError, is_away, is_silent
-from tenure.core.job import Dropped, Lease, Leased, LeaseRef, Refused, WorkerView, together
+from tenure.core.job import Dropped, Lease, Leased, LeaseRef, Refused, together
 from tenure.core.outcome import Completed, Outcome
 from tenure.core.partitions import place_of, split_place
 from tenure.core.shape import PLAIN
 from tenure.core.steps import Command, Reply, Steps, T
 from tenure.core.waiting import Lead, Wake
+from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.chunks import Failures, known, sooner
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.kit.engine import Ask

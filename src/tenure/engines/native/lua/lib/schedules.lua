@@ -1,6 +1,6 @@
 -- lib schedules: `schedules` has name → `<digest> <source>` newline definition, `ticks` name → the state, a line and the
--- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`; `due` name →
--- when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last; and `@last` and
+-- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`, and `<ran> <id>` of
+-- up to RUNS_KEPT earlier jobs, the newest first; `due` name → when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last; and `@last` and
 -- `@since`: the last announcement, and the first one without a pause. `moved` has name → when a worker of any source
 -- announced last that its code has this schedule under another name.
 -- Needs: digits. Defines: schedules. Redis: reads and writes.
@@ -64,6 +64,7 @@ function schedules.state_of(name)
   local words, state = {}, { reason = reason }
   for word in string.gmatch(line, '%S+') do words[#words + 1] = word end
   for n, field in ipairs(STATE) do state[field] = words[n] or (field == 'last' and '-' or '0') end
+  state.before = table.concat(words, ' ', #STATE + 1)
   return state
 end
 
@@ -71,6 +72,7 @@ end
 function schedules.write(name, state)
   local words = {}
   for n, field in ipairs(STATE) do words[n] = state[field] end
+  if state.before ~= '' then words[#words + 1] = state.before end
   local line = table.concat(words, ' ')
   call('HSET', key('ticks'), name, state.reason == '' and line or line .. '\n' .. state.reason)
   if state.planned == '0' or state.paused ~= '0' then
@@ -78,6 +80,18 @@ function schedules.write(name, state)
   else
     call('ZADD', key('due'), state.fire, name)
   end
+end
+
+-- Note the job of a tick or a trigger, and keep those before it.
+function schedules.note_run(state, id, time)
+  if state.last ~= '-' and state.last ~= id then
+    local before, kept = {}, state.ran .. ' ' .. state.last .. ' ' .. state.before
+    for ran, earlier in string.gmatch(kept, '(%d+) (%S+)') do
+      if #before < @RUNS_KEPT@ then before[#before + 1] = ran .. ' ' .. earlier end
+    end
+    state.before = table.concat(before, ' ')
+  end
+  state.last, state.ran = id, digits(time)
 end
 
 function schedules.count(state, field, more) state[field] = digits(tonumber(state[field]) + more) end

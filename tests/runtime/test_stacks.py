@@ -1,0 +1,45 @@
+"""A worker that is asked where its handlers are announces their stacks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+
+import pytest
+
+from tenure.core.engine import SHOW_STACKS, Feature
+from tests.runtime.fakes import Rig
+from tests.support.fakes import FakeEngine
+
+
+@pytest.mark.parametrize("on_loop", [True, False])
+async def test_it_shows_the_frames_of_a_handler_from_its_function_on(on_loop: bool) -> None:
+    engine = FakeEngine(features=frozenset({Feature.STACKS, Feature.QUIET}))
+    loop, begun, end = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    async def await_long() -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    async def on_the_loop() -> None:
+        await await_long()
+
+    def wait_long() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        end.wait()
+
+    def in_a_thread() -> None:
+        wait_long()
+
+    async with Rig(on_the_loop if on_loop else in_a_thread, engine=engine) as rig:
+        await rig.driver.subscribed.wait()
+        engine.add("x")
+        await begun.wait()
+        rig.driver.publish(engine.signal_channel(rig.worker.id), SHOW_STACKS.decode())
+        await engine.until(lambda: engine.announced[-1].stacks_ms is not None)
+        (found,) = engine.announced[-1].stacks
+        end.set()
+    functions = re.findall(r"line \d+, in (\w+)$", found.text, re.MULTILINE)
+    assert (found.queue, found.id, found.task) == ("q", "x", "t")
+    assert functions[:2] == (["on_the_loop", "await_long"] if on_loop else ["in_a_thread", "wait_long"])
