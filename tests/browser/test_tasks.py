@@ -48,7 +48,7 @@ def go(page: Page, key: str, title: str) -> None:
 def tab_to(page: Page, target: Locator) -> None:
     """Press Tab until an element has the focus."""
     target.wait_for()
-    for _ in range(80):
+    for _ in range(300):  # a page of fifty rows has two stops in each
         if target.evaluate("(one) => one === document.activeElement"):
             return
         page.keyboard.press("Tab")
