@@ -7,7 +7,7 @@
 -- there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all nothing
 -- is added.
---@include keys answers wake words digits
+--@include keys answers wake words digits queued
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
 --@include once
 if #ARGV == 3 then
@@ -18,7 +18,11 @@ end
 --@include now
 local jobs, each, map = key('jobs'), 2, nil
 if not room then
---@part longroom
+--@part noted
+  room, map, each = string.match(ARGV[3], '^(%d+) (%d+) ([24])$')
+  room, map, each = tonumber(room), tonumber(map), tonumber(each)
+  local refused = outdated(map)
+  if refused then return refused end
 end
 
 -- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the first
@@ -30,7 +34,11 @@ local is_plain = each == 2
 for i = 5, #ARGV, each do is_plain = is_plain and #ARGV[i] <= @LARGE_BYTES@ end
 local has_ended_before, due_at, scheduled, later
 if not is_plain or max_length or @LAYOUT@ > 1 then
---@part enqueueothers
+--@part admitothers
+  -- In a queue with partitions, max_length here is the share of this one: the caller has to know the others.
+  local refused = max_length and not map and outdated(0) or admit_others(ARGV, room, each, time)
+  if refused then return refused end
+  has_ended_before, due_at, scheduled, later = has_ended, due_time, {}, {}
 end
 local answers, ready, begun_at = string.rep('1', (#ARGV - 3) / each), {}, digits(micros)
 for i = 4, #ARGV, each do
@@ -50,5 +58,5 @@ for i = 4, #ARGV, each do
     end
   end
 end
---@include queued
+queue_jobs(ready, scheduled, later)
 return remember(session, number, answers .. woke)

@@ -7,7 +7,7 @@
 -- Returns: stale, early, moved or skipped; else the answer of `enqueue`.
 -- Invariant: a tick has at most one job: the planned time moves on in the step that enqueues it. Without room in the queue
 -- nothing is changed.
---@include begin types answers find reshape ends cancelone admit large layout words schedules noted
+--@include begin types answers addjobs ends cancelone schedules
 local session, number, name, expected, overlap = ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[11]
 local run_fire, id, record, rule = tonumber(ARGV[7]), ARGV[15], ARGV[16], ARGV[17]
 --@include once
@@ -56,6 +56,6 @@ if not runs then return remember(session, number, id == '' and 'moved' or 'skipp
 if overlap == 'cancel' and before then
   cancel_one(cjson.decode(ARGV[3]), previous, ARGV[12], ARGV[13], ARGV[14])
 end
--- Of the operation that follows: one job, due now. Schedules are in the first partition, by every map of the partitions.
-local ARGV = { session, number, '0 ' .. noted_version(), id, record, '', rule }
---@include enqueue_shaped
+-- There is room. Schedules are in the first partition, by every map of the partitions.
+local answer = add_jobs(jobs_to_add({ { id, record, '', rule } }), 0)
+return remember(session, number, answer)

@@ -1,5 +1,5 @@
 -- lib admit: what is to be known before a job is added.
--- Needs: ARGV. Defines: due_time, has_ended, most_jobs, refusal. Redis: reads.
+-- Defines: due_time, has_ended, most_jobs, refusal. Redis: reads.
 --@include forget
 
 -- How many jobs the queue may have; 0: any number. An error for what another program has written.
@@ -9,19 +9,18 @@ local function most_jobs()
 end
 
 -- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls
--- included; 0 when an earlier call has made sure. each: how many arguments a job has. `adds(id, at, taken)` answers whether
--- the job whose arguments begin at `at` would be added; `taken` is what those before it take. It is asked when there is not
--- room for all.
-local function refusal(room, each, adds)
+-- included; 0 when an earlier call has made sure. `adds(job, taken)` answers whether a job, {id...}, would be added; `taken` is what
+-- those before it take. It is asked when there is not room for all.
+local function refusal(room, jobs, adds)
   local most = most_jobs()
   local have = most > 0 and room > 0 and call('HLEN', key('jobs')) or 0
   if have + room <= most or most == 0 or room == 0 then return nil end
   local taken = {}
-  for i = 4, #ARGV, each do
-    if taken['id ' .. ARGV[i]] or not adds(ARGV[i], i, taken) then
+  for _, job in ipairs(jobs) do
+    if taken['id ' .. job[1]] or not adds(job, taken) then
       room = room - 1
     else
-      taken['id ' .. ARGV[i]] = true
+      taken['id ' .. job[1]] = true
     end
   end
   if room > 0 and have + room > most then
