@@ -123,7 +123,7 @@ local function add(all, job, n)
   return '1'
 end
 
--- Add what `jobs_to_add` returned, if there is room for so many more jobs. Returns the answer of `enqueue_shaped`, or nil and the
+-- Add what `jobs_to_add` returned, if there is room for this many more jobs. Returns the answer of `enqueue_shaped`, or nil and the
 -- error of a queue that is full.
 local function add_jobs(jobs, room)
   local time, micros = clock()
