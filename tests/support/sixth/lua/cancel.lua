@@ -7,7 +7,8 @@
 local session, number, body = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local ids = { unpack(ARGV, 5) }
 if #ids == 0 then

@@ -5,7 +5,8 @@
 -- Invariant: a job is in `jobs` and in the set of one state.
 --@include begin answers jobs layout
 local session, number = ARGV[1], ARGV[2]
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local letters, time = {}, clock()
 for i = 3, #ARGV, 5 do

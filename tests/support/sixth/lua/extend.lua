@@ -6,7 +6,8 @@
 --@include begin answers jobs
 local session, number, worker, id, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local job = job_of(id)
 local is_held = job and job.state == 'active' and job.token == token and job.worker == worker

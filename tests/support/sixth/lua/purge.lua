@@ -6,7 +6,8 @@
 --@include begin answers jobs
 local session, number, state = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local ids = call('ZRANGE', key(state), 0, -1)
 for _, id in ipairs(ids) do

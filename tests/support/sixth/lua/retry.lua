@@ -6,7 +6,8 @@
 --@include begin answers jobs
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local job = job_of(id)
 local can = job and (ENDS[job.state] or job.state == 'scheduled')

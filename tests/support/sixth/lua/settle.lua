@@ -7,7 +7,8 @@
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local time, held, asked = clock(), {}, {}
 for i = 5, #ARGV, 5 do

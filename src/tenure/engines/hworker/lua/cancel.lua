@@ -4,10 +4,11 @@
 -- `bytes`: of a job that waits, or ''.
 -- Returns: 1, or 0 when there is no such job, or it runs
 -- Invariant: a cancelled job is in no place of the originals.
---@include view answers
+--@include view answers transition
 local session, number, id, body, data = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time = clock()
 local job, answer = records.of(id), '0'
 if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_still_held(id, job)) then

@@ -6,7 +6,8 @@
 --@include jobs answers
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 for _, worker in ipairs(call('ZRANGE', key('holders'), 0, -1)) do call('DEL', key('held:' .. worker)) end
 for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do call('DEL', key('unroutable:' .. task)) end
 call('DEL', waiting, progress, failed_list, broken_hash, taken)

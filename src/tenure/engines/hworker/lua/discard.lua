@@ -4,9 +4,10 @@
 -- `bytes`: of a job that waits, or ''.
 -- Returns: 1, or 0 when there is no such job, or it runs
 -- Invariant: nothing of it is left.
---@include view answers
+--@include view answers transition
 local session, number, id, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local job, done = records.of(id), false
 if job and job.s ~= 'active' and is_there(job) then
   remove(id, job)

@@ -5,7 +5,8 @@
 -- Invariant: all jobs are in the list, in their order.
 --@include jobs answers layout
 local session, number = ARGV[1], ARGV[2]
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 for i = 3, #ARGV do call('LPUSH', waiting, ARGV[i]) end
 note_layout()

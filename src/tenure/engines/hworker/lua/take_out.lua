@@ -4,10 +4,11 @@
 -- `body`: of the records of cancelled jobs; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
 -- Invariant: at most `limit` in one call.
---@include view answers
+--@include view answers transition
 local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time = clock()
 local looked, count = 0, 0
 while looked < limit do

@@ -6,6 +6,7 @@
 --@include begin answers
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 for i = 3, #ARGV, 2 do call('HINCRBY', key('meta'), ARGV[i], ARGV[i + 1]) end
 return remember(session, number, '1')

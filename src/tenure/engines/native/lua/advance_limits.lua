@@ -6,7 +6,8 @@
 --@include begin answers
 local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 local time = clock()
 for i = 4, #ARGV do
   local name = key('limit:' .. ARGV[i])

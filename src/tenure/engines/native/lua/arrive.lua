@@ -7,7 +7,8 @@
 -- higher than its last one, though that was given by the clock of another node.
 --@include begin types answers find ends admit layout rows
 local session, number = ARGV[1], ARGV[2]
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local time, answers = clock(), {}
 note_layout()

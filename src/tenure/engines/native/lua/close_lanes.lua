@@ -4,9 +4,10 @@
 -- parked: - closes the lane; else it opens it: '', or the text that `parked` had of it at the other server.
 -- Returns: 1
 -- Invariant: a lane that users or failures parked stays as it is. Of a closed lane nothing is claimed.
---@include begin types answers find ends rows
+--@include begin types answers find ends rows transition
 local session, number = ARGV[1], ARGV[2]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time = clock()
 for i = 3, #ARGV, 2 do
   if ARGV[i + 1] == '-' then

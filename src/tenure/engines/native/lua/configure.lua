@@ -3,9 +3,10 @@
 -- ARGV session number (setting value)...
 -- Returns: all that is set, as `setting=value` between spaces.
 -- Invariant: settings that are not named stay as they are.
---@include begin types answers wake
+--@include begin types answers wake transition
 local session, number = ARGV[1], ARGV[2]
---@include transition
+local again = transition(session, number)
+if again then return again end
 for i = 3, #ARGV, 2 do
   if ARGV[i + 1] == '' then
     call('HDEL', key('settings'), ARGV[i])

@@ -3,9 +3,10 @@
 -- ARGV session number id
 -- Returns: 1, or 0 when there is no such job or it is active.
 -- Invariant: nothing of the job is left but a tombstone, where it was ready.
---@include begin types answers find ends
+--@include begin types answers find ends transition
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local state, detail, record = find(id)
 if not state or state == 'active' then return remember(session, number, '0') end
 if state == 'ready' or state == 'scheduled' or state == 'unroutable' then

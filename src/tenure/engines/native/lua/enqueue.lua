@@ -9,7 +9,8 @@
 -- is added.
 --@include keys answers wake words digits queued
 local session, number, room = ARGV[1], ARGV[2], tonumber(ARGV[3])
---@include once
+local again = recall(session, number)
+if again then return again end
 if #ARGV == 3 then
 --@part full
   allow_when_full()

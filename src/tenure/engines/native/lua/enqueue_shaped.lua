@@ -8,7 +8,8 @@
 -- `scheduled` and `again`. Without room for all nothing is added.
 --@include begin types answers addjobs
 local session, number, room, map, asks = ARGV[1], ARGV[2], tonumber(ARGV[3]), '0', ''
---@include once
+local again = recall(session, number)
+if again then return again end
 if not room then
   room, map, asks = string.match(ARGV[3], '^(%d+) (%d+)(%??)$')
   room = tonumber(room)

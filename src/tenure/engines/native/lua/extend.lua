@@ -7,7 +7,8 @@
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local token, ms = ARGV[6], tonumber(ARGV[7])
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 local mine, kind = string.match(call('HGET', key('held:' .. worker), id) or '', '^(%d+) %d+ (%w+)')
 if mine ~= token then return remember(session, number, '0') end
 if kind == 'h' then

@@ -7,7 +7,8 @@
 -- is added.
 --@include begin types answers find ends admit layout rows
 local session, number = ARGV[1], ARGV[2]
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 if call('EXISTS', key('moving')) == 1 then
   return redis.error_reply('TNMOVING jobs of this queue are on their way to another server, or this is the same queue')

@@ -6,7 +6,8 @@
 --@include begin answers
 local session, number, entry = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 call('LPUSH', key('audit'), entry)
 call('LTRIM', key('audit'), 0, @AUDIT_MAX@ - 1)
 call('PEXPIRE', key('audit'), @AUDIT_TTL_MS@)

@@ -6,7 +6,8 @@
 --@include begin answers
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 local name, minute = key('minutes'), math.floor(clock() / @MINUTE@)
 local quarter = math.floor(minute / @QUARTER_MINUTES@)
 local first = quarter % @QUARTERS@ * @QUARTER_CELLS@

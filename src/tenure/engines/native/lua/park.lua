@@ -5,9 +5,10 @@
 -- the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when it is so already.
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
---@include begin types answers lanes homes noted
+--@include begin types answers lanes homes noted transition
 local session, number, lane, parked = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local outdated_map = outdated(tonumber(ARGV[5]))
 if outdated_map then return outdated_map end
 if parked == '?' and homes.has_lane(lane) then

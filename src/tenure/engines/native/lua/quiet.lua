@@ -6,7 +6,8 @@
 --@include begin answers
 local session, number, worker, quiet = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 if not call('ZSCORE', key('workers'), worker) then return remember(session, number, '0') end
 local time = clock()
 if quiet == '1' then

@@ -4,8 +4,9 @@
 -- lane '': the queue.
 -- Returns: 1
 -- Invariant: what is not on hold may be claimed.
---@include begin types answers hold
+--@include begin types answers hold transition
 local session, number, lane = ARGV[1], ARGV[2], ARGV[3]
---@include transition
+local again = transition(session, number)
+if again then return again end
 end_hold(lane)
 return remember(session, number, '1')

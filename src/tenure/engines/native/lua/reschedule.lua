@@ -6,9 +6,10 @@
 -- Returns: 1; 0 when there is no such job, it does not wait, it waits for another job's end, or the queue or its lane is on hold; 2
 -- when it has a lane, limits or a share, which allow no priority.
 -- Invariant: the job waits in one place. It keeps its counts, its unique key, and its turn where its lane waits for it.
---@include begin types answers find ends noted homes onhold
+--@include begin types answers find ends noted homes onhold transition
 local session, number, id, due, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local outdated_map = outdated(tonumber(ARGV[6]))
 if outdated_map then return outdated_map end
 local time = clock()

@@ -6,11 +6,12 @@
 -- Returns: 1, or 0 when there is no such job, or it is ready, active or completed; or : and the id of another job that has its unique key
 -- now. Errors: TNPARTS if the job cannot be in one of several partitions, TNMOVES if it must be moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
---@include begin types answers find reshape ends large noted homes
+--@include begin types answers find reshape ends large noted homes transition
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local limited_now, limit_words, share = ARGV[7] == '1', ARGV[8] ~= '' and ARGV[8] or nil, ARGV[9] ~= '' and ARGV[9] or nil
 local new_key = ARGV[10] ~= '' and ARGV[10] or nil
---@include transition
+local again = transition(session, number)
+if again then return again end
 local outdated_map = outdated(tonumber(ARGV[6]))
 if outdated_map then return outdated_map end
 local state, detail, record = find(id)

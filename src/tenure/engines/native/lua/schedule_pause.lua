@@ -5,7 +5,8 @@
 -- Invariant: a paused schedule is not in `due`. A second pause changes only the reason.
 --@include begin answers schedules
 local session, number, name, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
---@include once
+local again = recall(session, number)
+if again then return again end
 schedules.check_types()
 if not schedules.owner_of(name) then return remember(session, number, '0') end
 local state = schedules.state_of(name)

@@ -9,7 +9,8 @@
 -- an earlier name ends in the same step.
 --@include begin answers schedules noted
 local session, number, name, definition = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
---@include once
+local again = recall(session, number)
+if again then return again end
 local outdated_map = outdated(tonumber(ARGV[8]))
 if outdated_map then return outdated_map end
 schedules.check_types()

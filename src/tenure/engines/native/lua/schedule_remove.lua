@@ -6,7 +6,8 @@
 --@include begin answers schedules
 local session, number, name = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 schedules.check_types()
 local digest, source = schedules.owner_of(name)
 if not digest then return remember(session, number, '0') end

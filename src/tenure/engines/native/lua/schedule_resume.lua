@@ -6,7 +6,8 @@
 -- Invariant: a schedule that is not paused and has a next tick is in `due`.
 --@include begin answers schedules
 local session, number, name, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
---@include once
+local again = recall(session, number)
+if again then return again end
 schedules.check_types()
 if schedules.owner_of(name) ~= digest then return remember(session, number, '0') end
 local state = schedules.state_of(name)

@@ -7,7 +7,8 @@
 --@include begin answers lanes
 local session, number, name, clear = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 local stored = call('HGET', key('limits'), name)
 local used, rests = string.match(call('GET', key('limit:' .. name)) or '', '^(%d+) (%d+)$')
 local time, micros = clock()

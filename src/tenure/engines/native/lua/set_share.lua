@@ -6,7 +6,8 @@
 --@include begin answers
 local session, number, share, weight = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 allow_when_full()
---@include once
+local again = recall(session, number)
+if again then return again end
 if weight == '1' then
   call('HDEL', key('shares'), share)
 else

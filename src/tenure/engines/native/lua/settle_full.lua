@@ -9,7 +9,8 @@
 --@include begin answers counted config types unique notes watched endline trim
 local session, number, worker, config = ARGV[1], ARGV[2], ARGV[4], config_of(ARGV[3])
 local held_key = key('held:' .. worker)
---@include once
+local again = recall(session, number)
+if again then return again end
 local time, micros = clock()
 
 -- Read the keys that are written below: a wrong type is an error here, before anything has changed.

@@ -8,11 +8,12 @@
 -- State `claimed` is `active`, for another look: it counts the jobs that were not asked before.
 -- Invariant: the jobs are in `cancelled`, or gone, or active and in `cancelling`. Where they wait, the queue, or the lane, is
 -- on hold until `release`.
---@include begin types answers due ends line hold noted
+--@include begin types answers due ends line hold noted transition
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = cjson.decode(ARGV[3]), ARGV[6], tonumber(ARGV[7])
 local body, signal, queue = ARGV[8], ARGV[9], ARGV[10]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local outdated_map = outdated(tonumber(ARGV[11]))
 if outdated_map then return outdated_map end
 local time = clock()

@@ -10,7 +10,8 @@
 --@include begin types answers addjobs ends cancelone schedules
 local session, number, name, expected, overlap = ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[11]
 local run_fire, id, record, rule = tonumber(ARGV[7]), ARGV[15], ARGV[16], ARGV[17]
---@include once
+local again = recall(session, number)
+if again then return again end
 schedules.check_types()
 check_types()
 local time = clock()

@@ -3,10 +3,11 @@
 -- ARGV session number config id body
 -- Returns: 1; 0 when there is none that waits; 2 when it is active: it cannot be asked to end.
 -- Invariant: a job that runs is left alone.
---@include begin answers back
+--@include begin answers back transition
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local job = not kept_of(id) and job_of(id)
 local lane, where = nil, nil
 if job then lane, where = find_job(id, job) end

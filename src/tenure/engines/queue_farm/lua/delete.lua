@@ -3,10 +3,11 @@
 -- ARGV session number config id lane
 -- Returns: 1, or 0 when it does not wait there
 -- Invariant: what an active job holds is not touched.
---@include begin answers back
+--@include begin answers back transition
 local session, number, id, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local waiting = lengths_of(lane)
 if not waiting or call('LREM', queue_key(lane), 1, id) == 0 then return remember(session, number, '0') end
 local time = clock()

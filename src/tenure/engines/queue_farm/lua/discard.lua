@@ -3,10 +3,11 @@
 -- ARGV session number config id
 -- Returns: 1, or 0 when there is no such job, or it is active
 -- Invariant: nothing of it is left, nor of its lane if it was the last.
---@include begin answers back
+--@include begin answers back transition
 local session, number, id = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local kept = kept_of(id)
 if kept then
   forget_kept(id, kept)

@@ -6,7 +6,8 @@
 --@include begin answers jobs layout
 local session, number, manager = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local letters, time, lanes, order = {}, clock(), {}, {}
 for i = 5, #ARGV, 6 do

@@ -3,9 +3,10 @@
 -- ARGV session number config worker id token ms
 -- Returns: 1, or 0 when the lease was lost
 -- Invariant: no lease of another worker changes.
---@include begin answers back
+--@include begin answers back transition
 local session, number, worker, id, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time, lease = clock(), lease_of(worker, id)
 local batch = lease and lease.token == token and standing({ lane = lease.lane, token = token, worker = worker, lease })
 if not batch then return remember(session, number, '0') end

@@ -3,11 +3,12 @@
 -- ARGV session number config state most cancel body lane
 -- Returns: `<1 when there is more> <how many>`
 -- Invariant: while there is more, nothing is claimed; an active job is left alone.
---@include begin answers back
+--@include begin answers back transition
 local session, number, state, most = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local cancel, body, only = ARGV[6] == '1', ARGV[7], ARGV[8]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local gone, time = 0, clock()
 
 -- Remove what waits in a lane.

@@ -3,10 +3,11 @@
 -- ARGV session number config id edited data
 -- Returns: 1, or 0 when there is no such record
 -- Invariant: its record is gone, and it is once in its lane.
---@include begin answers back
+--@include begin answers back transition
 local session, number, id, edited, data = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local kept = kept_of(id)
 if not kept then return remember(session, number, '0') end
 local lane = kept['tenure:lane']

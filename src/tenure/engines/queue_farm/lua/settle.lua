@@ -4,10 +4,11 @@
 -- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. `ms` has no place on this wire.
 -- Returns: a string of one character a lease: 1 ended, 0 it was held no longer
 -- Invariant: a batch ends as a whole, or not at all. What runs again is at the front of its lane, in its order; the lane is free.
---@include begin answers back
+--@include begin answers back transition
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time, letters, lanes, order = clock(), {}, {}, {}
 for i = 5, #ARGV, 5 do
   local n = (i - 5) / 5 + 1

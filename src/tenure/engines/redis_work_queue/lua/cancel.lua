@@ -3,10 +3,11 @@
 -- ARGV session number config id body
 -- Returns: '1' cancelled, '0' there is no such item or it has ended, '2' it is held.
 -- Invariant: the item is aside in `kept` and in `cancelled`, and in no other place.
---@include begin types answers leases claims ends remove
+--@include begin types answers leases claims ends remove transition
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local place, ended = place_of(id)
 if place == 'failed' or place == 'broken' or place == 'cancelled' then
   place, ended = live_place(id), nil -- that one has ended; there may be another by now

@@ -3,9 +3,10 @@
 -- ARGV session number id
 -- Returns: '1', or '0' when there is no such item, or it is held.
 -- Invariant: nothing of the item is left. Of one that is aside only that goes: `item:<id>` is another one by now.
---@include begin types answers leases claims ends remove
+--@include begin types answers leases claims ends remove transition
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local place, ended = place_of(id)
 if not place or place == 'active' then return remember(session, number, '0') end
 unlist(id, place, ended)

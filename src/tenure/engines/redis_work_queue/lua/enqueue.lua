@@ -6,7 +6,8 @@
 -- time (its producer died half-way) is put into `queue`.
 --@include begin answers
 local session, number, stray_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
---@include once
+local again = recall(session, number)
+if again then return again end
 --@include types leases claims fresh adopt
 local noted = has_notes()
 if noted then

@@ -3,12 +3,13 @@
 -- ARGV session number config worker id token ms
 -- Returns: '1', or '0' when the worker does not hold the lease.
 -- Invariant: only the holder of the token can extend.
---@include begin types answers leases claims
+--@include begin types answers leases claims transition
 local session, number, worker, id = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local token, ms = ARGV[6], tonumber(ARGV[7])
 local config = cjson.decode(ARGV[3])
 local answer_ms = config.meta == 0 and @DROPIN_ANSWER_MS@ -- of the drop-in client
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time = clock()
 local claim = claim_of(call('HGET', key('leased'), id))
 if not claim or claim.token ~= token or claim.worker ~= worker then

@@ -4,10 +4,11 @@
 -- `token`: '' for an item made by hand, which ends with any data and any holder. `hash`: of the leased data.
 -- Returns: '1', or '0' when there is no such item, or by token when another client holds it or its data is another.
 -- Invariant: of any number of calls for one item, one answers '1', and no copy of its id is left in `processing`.
---@include begin types answers gone
+--@include begin types answers gone transition
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 local token, worker, leased_hash = ARGV[4], ARGV[5], ARGV[6]
---@include transition
+local again = transition(session, number)
+if again then return again end
 -- Whether the caller may end the item with its lease: after the lease, until another client has one. A lease of another caller of the
 -- drop-in client does not count: the first of them that has done the job completes it, as with the original.
 local function has_right()

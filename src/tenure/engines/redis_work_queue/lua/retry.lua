@@ -3,9 +3,10 @@
 -- ARGV session number id edited data
 -- Returns: '1', or '0' when there is no such item, or it is ready or held.
 -- Invariant: the item is in `item:<id>` and once in `queue`, and in no other place.
---@include begin types answers leases claims ends remove
+--@include begin types answers leases claims ends remove transition
 local session, number, id, edited, data = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local place, ended = place_of(id)
 if not place or place == 'ready' or place == 'active' then return remember(session, number, '0') end
 if edited ~= '1' then

@@ -6,10 +6,11 @@
 -- Invariant: a settled job has no lease of Tenure's, and is completed (its item is gone), in `queue`, waiting for a retry (in
 -- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
 -- for goes to the left end of `queue`, for other workers.
---@include begin types answers back plain
+--@include begin types answers back plain transition
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time = clock()
 local ids, small = {}, {}
 for i = 5, #ARGV, 7 do

@@ -4,10 +4,11 @@
 -- `id`: a process id or the sha1 of bytes; `task`: the bytes of a task that waits, or ''.
 -- Returns: 1 cancelled, 2 its worker was asked, 0 there is no such job
 -- Invariant: a process of Tenure has the request until it ends. A process of an original gets the message only.
---@include cancels answers
+--@include cancels answers transition
 local session, number, id, body, task, md5 = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time, micros = clock()
 local pid, answer = pid_of(id), '0'
 local job = pid and records.of(pid)

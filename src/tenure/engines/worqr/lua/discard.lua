@@ -4,9 +4,10 @@
 -- `id`: a process id or the sha1 of bytes; `task`: the bytes of a task that waits, or ''.
 -- Returns: 1, or 0 when there is no such job, or it is held
 -- Invariant: nothing of it is left.
---@include view uniques answers
+--@include view uniques answers transition
 local session, number, id, task, md5 = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local pid = pid_of(id)
 local job, done = pid and records.of(pid), false
 if (not job or job.s ~= 'active') and redis.sha1hex(task) == id and call('LREM', waiting, -1, task) == 1 then

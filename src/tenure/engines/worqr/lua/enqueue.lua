@@ -6,7 +6,8 @@
 -- Invariant: a unique task is in the queue exactly when this call wrote its marker.
 --@include jobs answers layout
 local session, number = ARGV[1], ARGV[2]
---@include once
+local again = recall(session, number)
+if again then return again end
 check_types()
 local letters, added = {}, {}
 for i = 3, #ARGV, 2 do

@@ -4,10 +4,11 @@
 -- `changed` 1: it runs with the bytes `task` instead of its own, whose MD5 is `md5`; `new_md5` is that of `task`.
 -- Returns: 1; 0 when there is no such job aside, or it was unique, and another one has the marker now
 -- Invariant: it is at the left end of the queue, and no longer aside. One that was unique has its marker.
---@include view uniques answers
+--@include view uniques answers transition
 local session, number, id, changed, task = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local md5, new_md5 = ARGV[6], ARGV[7]
---@include transition
+local again = transition(session, number)
+if again then return again end
 local pid = pid_of(id)
 local job = pid and records.of(pid)
 

@@ -4,10 +4,11 @@
 -- `body`: of the records of cancelled jobs; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
 -- Invariant: those that were taken are in `removed` until `unmark` has removed their markers.
---@include cancels answers
+--@include cancels answers transition
 local session, number, limit, body = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time, micros = clock()
 local count, first = 0, body ~= '' and next_tokens(micros, limit)
 while count < limit do

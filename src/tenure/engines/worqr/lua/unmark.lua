@@ -3,9 +3,10 @@
 -- ARGV session number (md5 task)...
 -- Returns: how many are left there
 -- Invariant: these tasks are no longer in `removed`. A marker stays while another copy of its task lives.
---@include uniques answers
+--@include uniques answers transition
 local session, number = ARGV[1], ARGV[2]
---@include transition
+local again = transition(session, number)
+if again then return again end
 
 -- The record of a task that was cancelled or crashed: a retry takes the marker again.
 local function note_marked(data)

@@ -3,10 +3,11 @@
 -- ARGV session number config worker id token ms
 -- Returns: 1, or 0 when the lease was lost
 -- Invariant: no lease becomes shorter. For originals the job has just started.
---@include back answers
+--@include back answers transition
 local session, number, worker, id, token, ms = ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local job = records.of(id)
 local time, micros = clock()
 local is_held = job and job.s == 'active' and job.w == worker and digits(job.n) == token and is_still_held(id, job)

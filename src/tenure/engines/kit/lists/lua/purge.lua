@@ -4,10 +4,11 @@
 -- `body`: of the record of a cancelled job; '' removes.
 -- Returns: `1 ` when there are more, else `0 `, and how many were taken
 -- Invariant: at most MAX_BATCH in one call.
---@include cancels answers
+--@include cancels answers transition
 local session, number, state, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time, left, count, sets = clock(), @MAX_BATCH@, 0, { key(state) }
 note_ends(config, time, state)
 if state == 'unroutable' then

@@ -6,10 +6,11 @@
 -- Returns: a string of one character for each settlement: 1 settled, 0 lost.
 -- Invariant: a settled job is no longer held. It is nowhere (c), in the list (l, k and u of a raw payload at the right end; r
 -- without delay and p at the left end), where originals keep failed and broken jobs, or in a record beside the wire.
---@include back outcomes answers passing
+--@include back outcomes answers passing transition
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
---@include transition
+local again = transition(session, number)
+if again then return again end
 local time = clock()
 local letters, front, retried, raw, woken, by_hand = {}, {}, {}, {}, 0, false
 local ENDS = { f = 'failed', b = 'broken', x = 'cancelled' }
