@@ -90,7 +90,7 @@ _PLAIN: Final = (
         "claim-plain-beside-suspects", "'EXISTS', key('isolated'), key('turns')", "'EXISTS', key('turns')", ("claim",)
     ),
     Mutant("claim-plain-beside-lanes", "key('turns'), key('priorities'), key('holds')", "key('holds')", ("claim",)),
-    Mutant("claim-plain-on-hold", "key('holds'), key('ghosts'),", "key('ghosts'),", ("claim",)),
+    Mutant("claim-plain-on-hold", "key('holds'),\n    key('ghosts'),", "key('ghosts'),", ("claim",)),
     Mutant("claim-plain-beside-tombstones", "key('ghosts'), key('suspects')", "key('suspects')", ("claim",)),
     Mutant("settle-plain-while-watched", "key('watched'), key('cancelling')", "key('cancelling')", ("settle",)),
     Mutant(

@@ -18,7 +18,8 @@ if job and (job.s == 'unroutable' or job.s == 'scheduled' and is_still_held(id, 
 elseif not job and data ~= '' and name_of(data) == id and call('LREM', waiting, -1, data) == 1 then
   local known = counts.of(data)
   counts.drop(data)
-  finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = known.f, c = known.c, u = known.u }, 'cancelled', body)
+  finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = known.f, c = known.c, u = known.u },
+    'cancelled', body)
   answer = '1'
 end
 return remember(session, number, answer)

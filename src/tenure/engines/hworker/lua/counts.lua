@@ -5,9 +5,12 @@
 -- Invariant: changes nothing.
 --@include view
 local parked, later = 0, call('ZCARD', key('scheduled'))
-for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do parked = parked + call('ZCARD', key('unroutable:' .. task)) end
+for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
+  parked = parked + call('ZCARD', key('unroutable:' .. task))
+end
 local active = call('HLEN', progress) - call('HEXISTS', progress, PHANTOM) - later
 return {
-  later, call('LLEN', waiting) + call('LLEN', taken), math.max(0, active), parked, 0, call('LLEN', failed_list), call('HLEN', broken_hash),
+  later, call('LLEN', waiting) + call('LLEN', taken), math.max(0, active), parked, 0, call('LLEN', failed_list),
+  call('HLEN', broken_hash),
   call('ZCARD', key('cancelled')), call('HGETALL', key('meta')),
 }

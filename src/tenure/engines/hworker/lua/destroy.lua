@@ -12,7 +12,8 @@ for _, worker in ipairs(call('ZRANGE', key('holders'), 0, -1)) do call('DEL', ke
 for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do call('DEL', key('unroutable:' .. task)) end
 call('DEL', waiting, progress, failed_list, broken_hash, taken)
 for _, suffix in ipairs({
-  'jobs', 'holders', 'suspects', 'scheduled', 'failed', 'broken', 'cancelled', 'unroutable', 'attempts', 'observed', 'observing',
+  'jobs', 'holders', 'suspects', 'scheduled', 'failed', 'broken', 'cancelled', 'unroutable', 'attempts', 'observed',
+  'observing',
   'moving', 'meta',
 }) do
   call('DEL', key(suffix))

@@ -19,7 +19,8 @@ while looked < limit do
   counts.drop(data)
   if body ~= '' and data ~= PHANTOM then
     if records.of(id) then id = redis.sha1hex(data) end
-    finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = known.f, c = known.c, u = known.u }, 'cancelled', body)
+    finish(config, time, id, { d = data, w = '', n = 0, t = time, k = '', f = known.f, c = known.c, u = known.u },
+      'cancelled', body)
   end
   looked, count = looked + 1, count + (data == PHANTOM and 0 or 1)
 end

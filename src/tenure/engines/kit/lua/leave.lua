@@ -1,5 +1,5 @@
--- leave: release the jobs that a worker holds on a queue, to the front and in order; no attempt is counted. `crashed` 1: the
--- worker is dead, so its earliest claims count as crashed.
+-- leave: release the jobs that a worker holds on a queue, to the front and in order; no attempt is counted. `crashed`
+-- 1: the worker is dead, so its earliest claims count as crashed.
 -- KEYS[1] prefix
 -- ARGV session number config worker crashed
 -- Returns: how many jobs were released, as text; `+` behind it: the worker holds more, so call again.

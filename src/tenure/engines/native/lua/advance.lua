@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number ms
 -- Returns: 1, or an error if a key has more than @ADVANCE_MOST@ entries.
--- Invariant: jobs stay where they are, in their order. Leases and calls keep their times: they belong to living processes.
+-- Invariant: jobs stay where they are, in their order. Leases and calls keep their times: they belong to living
+-- processes.
 --@include begin types answers transition
 local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local again = transition(session, number)

@@ -2,9 +2,10 @@
 -- KEYS[1] prefix
 -- ARGV session number token row...
 -- token, row: as `move` answers them.
--- Returns: a string of one character a row: 1 it is here now, 0 another job with its id is here or has ended here; and `!` as with `enqueue`
--- Invariant: a job that was added is in its place, with its key. There is room for it: it is in the queue already. Its next token is
--- higher than its last one, though that was given by the clock of another node.
+-- Returns: a string of one character a row: 1 it is here now, 0 another job with its id is here or has ended here; and
+-- `!` as with `enqueue`
+-- Invariant: a job that was added is in its place, with its key. There is room for it: it is in the queue already. Its
+-- next token is higher than its last one, though that was given by the clock of another node.
 --@include begin types answers find ends admit layout rows
 local session, number = ARGV[1], ARGV[2]
 local again = recall(session, number)
@@ -12,7 +13,9 @@ if again then return again end
 check_types()
 local time, answers = clock(), {}
 note_layout()
-if tonumber(ARGV[3]) > tonumber(call('HGET', key('meta'), 'token') or 0) then call('HSET', key('meta'), 'token', ARGV[3]) end
+if tonumber(ARGV[3]) > tonumber(call('HGET', key('meta'), 'token') or 0) then
+  call('HSET', key('meta'), 'token', ARGV[3])
+end
 for n = 4, #ARGV do
   local row, answer = cmsgpack.unpack(ARGV[n]), '1'
   local kind, id, lasts = row[1], row[2], row[7]

@@ -1,11 +1,12 @@
--- claim: take up to `limit` jobs from the front of `ready` for a worker, of a queue in which only plain jobs wait and no work is due.
--- For all others there is claim_full.
+-- claim: take up to `limit` jobs from the front of `ready` for a worker, of a queue in which only plain jobs wait and
+-- no work is due. For all others there is claim_full.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind
 -- kind: how many jobs the worker runs at one time; or h, a lease by hand.
--- Returns: what claim_full returns; or, when nothing has changed, + for a queue that is more than plain, and - when only this call must
--- be made with claim_full.
--- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher than any before.
+-- Returns: what claim_full returns; or, when nothing has changed, + for a queue that is more than plain, and - when
+-- only this call must be made with claim_full.
+-- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
+-- than any before.
 --@include keys clock digits number tokens answers full wake counted nearest shapeof
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -14,7 +15,8 @@ if recall(session, number) then return '-' end
 
 -- Read the keys that are written below: a wrong type is an error here, before anything has changed.
 local time, micros = clock()
-local seen, layout, limited, large, last_token = unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
+local facts = call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token')
+local seen, layout, limited, large, last_token = unpack(facts, 1, 5)
 local since = time - (tonumber(seen) or math.huge)
 local lapse = call('ZRANGE', key('holders'), '0', '0', 'WITHSCORES')[2]
 local due = call('ZRANGE', key('scheduled'), '0', '0', 'WITHSCORES')[2]
@@ -24,7 +26,8 @@ local is_due = next_ms == 0 or since < 0 or since >= @SEEN_MS@ and since > numbe
 local is_first = lapse and room == @MAX_HELD@ -- The number of workers that may hold jobs is limited.
 if is_due or is_first and call('ZCARD', key('holders')) >= @MAX_HOLDERS@ then return '-' end
 if limited or large or (tonumber(layout) or 1) ~= @LAYOUT@ or call('HGET', key('settings'), 'paused')
-  or call('EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'), key('suspects')) > 0 then
+  or call('EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'),
+    key('ghosts'), key('suspects')) > 0 then
   return '+'
 end
 is_awake()
@@ -52,8 +55,8 @@ end
 
 if #ids > 0 then
   call('LTRIM', key('ready'), #ids, '-1')
-  -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a table; zeros
-  -- before the number of slots do not change the claim.
+  -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a
+  -- table; zeros before the number of slots do not change the claim.
   if #ids > 16 and kind ~= 'h' then claims[2] = string.gsub(claims[2], '^%d+ %d+ ', '%0' .. string.rep('0', 50), 1) end
   call('HSET', held_key, unpack(claims))
   call('ZADD', key('holders'), time + lease_ms, worker)

@@ -1,14 +1,15 @@
 -- claim_full: take up to `limit` jobs from the front of a queue for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
--- `kind`: how many jobs the worker runs at one time; or h, a lease by hand.
--- `alone`: the kind of the claim of a job that has to run alone: x, y (with suspects that have run for long), or '': not now.
--- `of_lane`: most jobs of one lane and task, following each other, that one claim may take.
--- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how, left}. `left`: about how many
--- jobs could be claimed next. `how` above 0: the job runs alone, and the worker claims nothing else for `how` ms; -1: the worker is to
--- prepare for such a job; else 0. An error when another program's data is in the place of the list whose turn it is.
--- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher than any before;
--- a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `alone`: the kind of the claim of a job
+-- that has to run alone: x, y (with suspects that have run for long), or '': not now. `of_lane`: most jobs of one lane
+-- and task, following each other, that one claim may take.
+-- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how, left}. `left`:
+-- about how many jobs could be claimed next. `how` above 0: the job runs alone, and the worker claims nothing else for
+-- `how` ms; -1: the worker is to prepare for such a job; else 0. An error when another program's data is in the place
+-- of the list whose turn it is.
+-- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
+-- than any before; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
 --@include begin config answers wake nearest waitingtypes onhold claimedagain picks suspects claimorder
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config, limit, lease_ms, kind = config_of(ARGV[3]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -16,8 +17,8 @@ local held_key = key('held:' .. worker)
 local again = recall(session, number)
 if again then return claimed_again(again, held_key) end
 
--- Read the keys that are written below: a wrong type is an error here, before anything has changed. (A list of jobs is read by the
--- command that takes from it: see picks.ask.)
+-- Read the keys that are written below: a wrong type is an error here, before anything has changed. (A list of jobs is
+-- read by the command that takes from it: see picks.ask.)
 local time, micros = clock()
 local seen, layout, limited_jobs, large_jobs, last_token =
   unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
@@ -58,8 +59,10 @@ if not has_only_lanes and uses_features and (paused or hold_left('', time) > 0) 
   remember(session, number, '')
   return { next_ms, {}, {}, 0 }
 end
-if lapse and room == @MAX_HELD@ and call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
+if lapse and room == @MAX_HELD@ and call('ZCARD', key('holders')) >= @MAX_HOLDERS@
+  and not call('ZSCORE', key('holders'), worker) then
+  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is '
+    .. 'the limit')
 end
 
 local claim = picks.new(time, micros, kind, limit, math.max(tonumber(last_token or 0), micros), config.isolate)
@@ -77,8 +80,8 @@ local jobs = claim.jobs
 if claim.refused and #jobs == 0 then return claim.refused end
 
 if #jobs > 16 and kind ~= 'h' then
-  -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a table; zeros
-  -- before the number of slots do not change the claim.
+  -- Redis keeps a hash of short values as a list, which it searches from the front. One long value turns it into a
+  -- table; zeros before the number of slots do not change the claim.
   claim.texts[2] = string.gsub(claim.texts[2], '^%d+ %d+ ', '%0' .. string.rep('0', 50), 1)
 end
 if #jobs > 0 then

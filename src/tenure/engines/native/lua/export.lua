@@ -2,11 +2,11 @@
 -- KEYS[1] prefix
 -- ARGV session number move to limit bytes looks
 -- looks: how many entries of lists of waiting jobs to remove, tombstones included.
--- Returns: {name of the move, its destination, ms since it began, 1 if the looks ran out, {{row, id, the first line of its record if it has limits or a
--- share}...}}; a row as lib rows has it, as MessagePack.
--- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken from its end.
--- What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so nothing behind it starts here.
--- At least one job is taken, if there is one that no worker holds and the looks last.
+-- Returns: {name of the move, its destination, ms since it began, 1 if the looks ran out, {{row, id, the first line of
+-- its record if it has limits or a share}...}}; a row as lib rows has it, as MessagePack.
+-- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken
+-- from its end. What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so
+-- nothing behind it starts here. At least one job is taken, if there is one that no worker holds and the looks last.
 --@include begin types answers find ends line rows
 local session, number, move, to = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local left, bytes, looks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -41,7 +41,8 @@ local function free(id, shape)
   return following
 end
 
--- Take a job that waits. False: there is no room for it. A job that waits for this one to end goes with it, in the same page.
+-- Take a job that waits. False: there is no room for it. A job that waits for this one to end goes with it, in the same
+-- page.
 local function take(kind, id, place, follows)
   local size = call('HSTRLEN', key('jobs'), id) + call('HSTRLEN', key('tries'), id)
   if size == 0 then return true end
@@ -61,7 +62,9 @@ local function is_here(list, id)
   local name = tombstone_name(list, id)
   if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0 then return true end
   local state, _, record = find(id)
-  if state == 'ready' and shapes.list_of(shape_of(record)) == list and not call('LPOS', key('isolated'), id) then return true end
+  if state == 'ready' and shapes.list_of(shape_of(record)) == list and not call('LPOS', key('isolated'), id) then
+    return true
+  end
   is_tombstone(list, id)
   return false
 end

@@ -12,7 +12,8 @@ if again then return again end
 local mine, kind = string.match(call('HGET', key('held:' .. worker), id) or '', '^(%d+) %d+ (%w+)')
 if mine ~= token then return remember(session, number, '0') end
 if kind == 'h' then
-  -- It has no heartbeat. One that is kept has nothing here to be moved: its worker and its keeper know how long it may run.
+  -- It has no heartbeat. One that is kept has nothing here to be moved: its worker and its keeper know how long it may
+  -- run.
   call('ZADD', key('holders'), (clock()) + ms, worker)
   call('ZREM', key('suspects'), worker)
 end

@@ -1,9 +1,10 @@
 -- heartbeat: keep all leases that a worker holds on a queue, and do what is due.
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
--- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, oldest claim
--- first, ms until something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about, 1 when it
--- holds something and the queue is paused; only if there is one, the map of the queue's partitions that is noted here
+-- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, oldest
+-- claim first, ms until something is due or -1, {id, token, body of its end}... to be cancelled, of those asked about,
+-- 1 when it holds something and the queue is paused; only if there is one, the map of the queue's partitions that is
+-- noted here
 -- Invariant: nothing but silence ends a lease here. Sending it again is harmless by nature.
 --@include begin back duework orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]

@@ -3,8 +3,8 @@
 -- ARGV session number row...
 -- row: as lib rows has it, as MessagePack; those of a list from its end on.
 -- Returns: a string of one character a row: 1 it was added, 0 a job with its id is here or has ended here.
--- Invariant: a job that was added is in its place, and its lane is closed until close_lanes opens it. Without room for all nothing
--- is added.
+-- Invariant: a job that was added is in its place, and its lane is closed until close_lanes opens it. Without room for
+-- all nothing is added.
 --@include begin types answers find ends admit layout rows
 local session, number = ARGV[1], ARGV[2]
 local again = recall(session, number)

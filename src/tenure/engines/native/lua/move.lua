@@ -1,13 +1,13 @@
--- move: take jobs out of a partition that they do not belong to since the number of partitions was changed; or answer those of a move
--- that has not ended.
+-- move: take jobs out of a partition that they do not belong to since the number of partitions was changed; or answer
+-- those of a move that has not ended.
 -- KEYS[1] prefix
 -- ARGV move id
 -- move: its name. id: take only this job; '': continue where the last call stopped.
--- Returns: {name of the move, ms since it began, {row, partition that it belongs to, id}..., the last token of this partition, ms until the
--- next call may find more or -1: nothing is left here that belongs elsewhere}
--- Invariant: a job is in its place or in `moving` (a header and rows), never in none. What a lane has is not taken while anything of
--- the lane waits, runs or blocks here, what has a key while another job here has it, nor a job that waits in line. `mover` has where to
--- continue. Sending it again is harmless.
+-- Returns: {name of the move, ms since it began, {row, partition that it belongs to, id}..., the last token of this
+-- partition, ms until the next call may find more or -1: nothing is left here that belongs elsewhere}
+-- Invariant: a job is in its place or in `moving` (a header and rows), never in none. What a lane has is not taken
+-- while anything of the lane waits, runs or blocks here, what has a key while another job here has it, nor a job that
+-- waits in line. `mover` has where to continue. Sending it again is harmless.
 --@include begin types find ends rows homes
 local move, only = ARGV[1], ARGV[2]
 allow_when_full()
@@ -27,7 +27,8 @@ end
 
 local function is_over(size) return left <= 0 or taken > 0 and size > bytes end
 
--- Whether a job must stay: it has a place in its lane, its lane is here, another job has its key, or waits for it to end.
+-- Whether a job must stay: it has a place in its lane, its lane is here, another job has its key, or waits for it to
+-- end.
 local function must_stay(id, shape)
   local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
   return call('HEXISTS', key('busy'), id) == 1 or lane and homes.has_lane(lane)
@@ -81,7 +82,9 @@ end
 function take.parked(lane, text)
   local home = homes.of_lane(lane)
   if home == homes.partition then return nil end
-  if call('EXISTS', key('lane:' .. lane)) == 1 or lanes.busy_of(lane) > 0 or call('ZSCORE', key('holds'), lane) then return STAYS end
+  if call('EXISTS', key('lane:' .. lane)) == 1 or lanes.busy_of(lane) > 0 or call('ZSCORE', key('holds'), lane) then
+    return STAYS
+  end
   if is_over(0) then return OVER end
   note({ 'p', lane, '', text, '', '', '' }, home)
   lanes.change({ lane }, false, function() call('HDEL', key('parked'), lane) end)
@@ -89,7 +92,8 @@ end
 
 -- Jobs that are due, or soon, and that wait for nothing but their move: the first ones first.
 local function take_due()
-  for _, entry in ipairs(call('ZRANGEBYSCORE', key('scheduled'), '-inf', time + 2 * @LEFT_MS@, 'LIMIT', 0, @MOVE_MOST@)) do
+  for _, entry in ipairs(call('ZRANGEBYSCORE', key('scheduled'), '-inf', time + 2 * @LEFT_MS@, 'LIMIT', 0,
+    @MOVE_MOST@)) do
     local id = due_id(entry)
     local record = call('HGET', key('jobs'), id)
     if record and take.jobs(id, record) == OVER then return end
@@ -113,7 +117,8 @@ local PHASES = { 'jobs', 'ended', 'unique', 'parked' }
 -- Continue to look, in a round through all. If nothing stayed, moved or was added in a round, nothing comes any more.
 local function continue()
   local state = call('HMGET', key('mover'), 'phase', 'cursor', 'stuck', 'looked', 'dirty', 'rest')
-  local phase, cursor, stuck, looked = tonumber(state[1] or 1), state[2] or '0', tonumber(state[3] or 0), tonumber(state[4] or 0)
+  local phase, cursor, stuck, looked = tonumber(state[1] or 1), state[2] or '0', tonumber(state[3] or 0),
+    tonumber(state[4] or 0)
   local more, count, on = 0, 0, nil
   take_due()
   if tonumber(state[6] or 0) <= time then
@@ -123,12 +128,14 @@ local function continue()
   stuck, looked = stuck + more, looked + count
   if on == '0' then phase = phase + 1 end
   if phase <= #PHASES then
-    call('HSET', key('mover'), 'phase', phase, 'cursor', on or cursor, 'stuck', stuck, 'looked', looked, 'dirty', dirty and 1 or 0)
+    call('HSET', key('mover'), 'phase', phase, 'cursor', on or cursor, 'stuck', stuck, 'looked', looked, 'dirty',
+      dirty and 1 or 0)
     return
   end
   local is_clean = stuck == 0 and not dirty
   local rest = time + math.max(@LEFT_MS@, math.floor(looked / 5))
-  call('HSET', key('mover'), 'phase', 1, 'cursor', '0', 'stuck', 0, 'looked', 0, 'dirty', 0, 'left', stuck, 'rest', rest)
+  call('HSET', key('mover'), 'phase', 1, 'cursor', '0', 'stuck', 0, 'looked', 0, 'dirty', 0, 'left', stuck, 'rest',
+    rest)
   if is_clean then call('HSET', key('mover'), 'clean', homes.version) end
 end
 

@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number completed failed retried cancelled {cell count}...
 -- Returns: 1
--- Invariant: a quarter of an hour begins with its number; what a quarter of the day before left in its place is zeroed first.
+-- Invariant: a quarter of an hour begins with its number; what a quarter of the day before left in its place is zeroed
+-- first.
 --@include begin answers
 local session, number = ARGV[1], ARGV[2]
 allow_when_full()

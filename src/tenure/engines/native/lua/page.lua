@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV state lane offset limit place number mark entry heads
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
--- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...}, '' where
--- it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
+-- Returns: {the next cursor, empty at the end; {id, record, tries, due, worker, claim, end, progress, cancelling}...},
+-- '' where it does not apply. `worker`: of ready ones, the one that takes nothing else for now, see lib/company.
 -- `heads` 1: a record is its first line, and the end of a completed job its first two: no payload, no result.
 -- Invariant: changes nothing.
 --@include begin due line pages
@@ -43,8 +43,8 @@ local function head_of(from)
   end
 end
 
--- The mark of an entry, different for a later one of the same name: of a lane in `turns` its next entry, of a job when it was
--- enqueued and how often it failed or crashed. '' for one that waits no longer: its tombstone stays where it is.
+-- The mark of an entry, different for a later one of the same name: of a lane in `turns` its next entry, of a job when
+-- it was enqueued and how often it failed or crashed. '' for one that waits no longer: its tombstone stays where it is.
 local function mark_of(list, entry)
   if list == 'turns' then return call('LINDEX', key('lane:' .. entry), 0) or '' end
   local id = lanes.entry_of(entry)
@@ -127,7 +127,8 @@ end
 local function read_lists()
   local function rank(list)
     if list == 'isolated' or list == 'turns' then return list == 'turns' and -0.5 or 1000 end
-    return (list == 'gated' or string.find(list, '^lane:')) and -0.6 or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
+    return (list == 'gated' or string.find(list, '^lane:')) and -0.6
+      or tonumber(string.match(list, '^ready:(.*)$') or nil) or 0
   end
   for _, list in ipairs(lines()) do
     list = list == '' and 'turns' or list

@@ -1,8 +1,8 @@
 -- park: park a lane, or resume it.
 -- KEYS[1] prefix
 -- ARGV session number lane parked map
--- parked: 1, or 0 to resume it; or ?: park it only if something of it is here, as its jobs move to another partition. map: the version of
--- the map of the queue's partitions that the caller knows.
+-- parked: 1, or 0 to resume it; or ?: park it only if something of it is here, as its jobs move to another partition.
+-- map: the version of the map of the queue's partitions that the caller knows.
 -- Returns: 1, or 0 when it is so already.
 -- Invariant: nothing of a parked lane is claimed; its jobs stay where they are.
 --@include begin types answers lanes homes noted transition

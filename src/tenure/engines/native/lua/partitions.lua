@@ -1,5 +1,5 @@
--- partitions: the map of a queue's partitions. `wanted` is stored if the queue has not been used, but at most configured. `noted`,
--- a map that the caller has just noted in all partitions, is stored if it is newer.
+-- partitions: the map of a queue's partitions. `wanted` is stored if the queue has not been used, but at most
+-- configured. `noted`, a map that the caller has just noted in all partitions, is stored if it is newer.
 -- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV queue wanted noted keep_ms
 -- wanted: a number; 0: the caller configures the queue, and does not use it.

@@ -1,8 +1,9 @@
 -- remains: whether anything is left of some lanes.
 -- KEYS[1] prefix
 -- ARGV lane...
--- Returns: for each lane '-' if something is left, else the text that `parked` has of it, or ''; then, as a table, the lanes of the
--- jobs that wait for another job with their key to end, and how many jobs are in a move that has not ended.
+-- Returns: for each lane '-' if something is left, else the text that `parked` has of it, or ''; then, as a table, the
+-- lanes of the jobs that wait for another job with their key to end, and how many jobs are in a move that has not
+-- ended.
 -- Invariant: changes nothing.
 --@include begin find ends line
 local moving = math.max(0, call('LLEN', key('moving')) - 1)

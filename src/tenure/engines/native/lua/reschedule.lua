@@ -1,10 +1,10 @@
 -- reschedule: give a job that waits another time, another priority, or both.
 -- KEYS[1] prefix
 -- ARGV session number id due priority map
--- due: when it may run, in ms, or with + after how many ms; empty: as before. priority: empty: as before. map: the version of the map
--- of the queue's partitions that the caller knows.
--- Returns: 1; 0 when there is no such job, it does not wait, it waits for another job's end, or the queue or its lane is on hold; 2
--- when it has a lane, limits or a share, which allow no priority.
+-- due: when it may run, in ms, or with + after how many ms; empty: as before. priority: empty: as before. map: the
+-- version of the map of the queue's partitions that the caller knows.
+-- Returns: 1; 0 when there is no such job, it does not wait, it waits for another job's end, or the queue or its lane
+-- is on hold; 2 when it has a lane, limits or a share, which allow no priority.
 -- Invariant: the job waits in one place. It keeps its counts, its unique key, and its turn where its lane waits for it.
 --@include begin types answers find ends noted homes onhold transition
 local session, number, id, due, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

@@ -1,4 +1,5 @@
--- rest_limit: let a limit rest, on a cluster for the job of another queue. `settle` does it for a limit of its own queue.
+-- rest_limit: let a limit rest, on a cluster for the job of another queue. `settle` does it for a limit of its own
+-- queue.
 -- KEYS[1] KEYS[2] the beginning of the keys of limits of its queue
 -- ARGV name ms
 -- Returns: 1

@@ -1,14 +1,17 @@
 -- retry: run a job now that failed, broke, was cancelled, waits for its time, or is parked. Its counts start again.
 -- KEYS[1] prefix
 -- ARGV session number id edited payload map limited limits share unique
--- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none. unique: the key of
--- its new arguments; empty: it keeps its key. map: the version of the map of the queue's partitions that the caller knows.
--- Returns: 1, or 0 when there is no such job, or it is ready, active or completed; or : and the id of another job that has its unique key
--- now. Errors: TNPARTS if the job cannot be in one of several partitions, TNMOVES if it must be moved to its partition first.
+-- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none.
+-- unique: the key of its new arguments; empty: it keeps its key. map: the version of the map of the queue's partitions
+-- that the caller knows.
+-- Returns: 1, or 0 when there is no such job, or it is ready, active or completed; or : and the id of another job that
+-- has its unique key now. Errors: TNPARTS if the job cannot be in one of several partitions, TNMOVES if it must be
+-- moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types answers find reshape ends large noted homes transition
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
-local limited_now, limit_words, share = ARGV[7] == '1', ARGV[8] ~= '' and ARGV[8] or nil, ARGV[9] ~= '' and ARGV[9] or nil
+local limited_now, limit_words, share = ARGV[7] == '1', ARGV[8] ~= '' and ARGV[8] or nil,
+  ARGV[9] ~= '' and ARGV[9] or nil
 local new_key = ARGV[10] ~= '' and ARGV[10] or nil
 local again = transition(session, number)
 if again then return again end
@@ -27,8 +30,9 @@ local function edit(record)
   return (string.match(line, '^(.-) [gklmnpu]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
--- Take the job's unique key. A new one lasts as the earlier one did, which is free then. Returns the job that has the key, if it is
--- another one. A job that blocks a lane and had its key only until its start, or for a time, runs without a key that is not
+-- Take the job's unique key. A new one lasts as the earlier one did, which is free then. Returns the job that has the
+-- key, if it is another one. A job that blocks a lane and had its key only until its start, or for a time, runs without
+-- a key that is not
 -- new: the job that has it may be behind it in the lane.
 local function take_key(shape, earlier, has_ended)
   local mode, unique = uniques.key_of(shape)
@@ -54,7 +58,9 @@ end
 local function misplaced(shape)
   if not homes.is_parted or call('HEXISTS', key('busy'), id) == 1 then return nil end
   local lane, _, unique = shapes.word(shape, 'l'), uniques.key_of(shape)
-  if lane and unique or shapes.word(shape, 'm') then return redis.error_reply('TNPARTS a job that needs two partitions') end
+  if lane and unique or shapes.word(shape, 'm') then
+    return redis.error_reply('TNPARTS a job that needs two partitions')
+  end
   local is_taken = lane and homes.has_lane(lane) or unique and uniques.rival(unique, clock())
   if homes.changes and homes.of(id, shape) ~= homes.partition and not is_taken then
     return redis.error_reply('TNMOVES the job belongs to another partition')

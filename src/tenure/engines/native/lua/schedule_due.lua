@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV limit keep_ms
 -- Returns: {now, ms until the next tick or -1, {name, definition, state}...}
--- Invariant: at most `limit` schedules; those that no worker moves on are due again after `keep_ms`. Sending it again is
--- harmless by nature.
+-- Invariant: at most `limit` schedules; those that no worker moves on are due again after `keep_ms`. Sending it again
+-- is harmless by nature.
 --@include begin schedules
 local limit, keep_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 allow_when_full()

@@ -1,12 +1,13 @@
 -- schedule_put: add a schedule, or replace its definition.
 -- KEYS[1] prefix
 -- ARGV session number name definition expected planned fire map ttl_ms earlier
--- definition: `<digest> <source, or ->` newline JSON. expected: the digest of the definition that it replaces; empty: there is
--- none. planned, fire: the next tick, and when it is due; 0: none. map: the version of the map of the queue's partitions that the caller
--- knows; it has checked whether its jobs can be there. earlier: names that the schedule had, with spaces between them.
+-- definition: `<digest> <source, or ->` newline JSON. expected: the digest of the definition that it replaces; empty:
+-- there is none. planned, fire: the next tick, and when it is due; 0: none. map: the version of the map of the queue's
+-- partitions that the caller knows; it has checked whether its jobs can be there. earlier: names that the schedule had,
+-- with spaces between them.
 -- Returns: 1, or 0 when the queue has another definition of this name, or has none, or the planned tick has run.
--- Invariant: a schedule is in `due` exactly while it has a next tick and is not paused. Its counters stay. What it was under
--- an earlier name ends in the same step.
+-- Invariant: a schedule is in `due` exactly while it has a next tick and is not paused. Its counters stay. What it was
+-- under an earlier name ends in the same step.
 --@include begin answers schedules noted
 local session, number, name, definition = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local again = recall(session, number)

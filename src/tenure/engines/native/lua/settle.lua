@@ -1,9 +1,10 @@
--- settle: complete jobs of one worker: those without a shape, in a queue where no job has failed, is watched or has notes. For all
--- others there is settle_full.
+-- settle: complete jobs of one worker: those without a shape, in a queue where no job has failed, is watched or has
+-- notes. For all others there is settle_full.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
 -- kind, ms, head, body: as for settle_full.
--- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; or +: nothing has changed, call settle_full.
+-- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; or +: nothing has changed, call
+-- settle_full.
 -- Invariant: a job that was settled has left `jobs` and `held:<worker>`; its end is kept for `ms`, or not at all.
 --@include keys digits number answers endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
@@ -17,8 +18,8 @@ for i = 5, #ARGV, 6 do
   keeps = keeps or ARGV[i + 3] ~= '0'
 end
 
--- Read the keys that are written below: a wrong type is an error here, before anything has changed. (`jobs` is the first that is
--- written.)
+-- Read the keys that are written below: a wrong type is an error here, before anything has changed. (`jobs` is the
+-- first that is written.)
 local held, held_count = call('HMGET', held_key, unpack(ids)), call('HLEN', held_key)
 local kept = keeps and call('HLEN', key('ended')) and call('ZCARD', key('completed'))
 call('HLEN', key('meta'))
@@ -26,7 +27,9 @@ if held_count <= #ids then call('ZCARD', key('holders')) end
 for n = 1, #ids do
   if held[n] and string.find(held[n], '=', 1, true) then return '+' end
 end
-if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects')) > 0 then return '+' end
+if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects')) > 0 then
+  return '+'
+end
 
 local now = call('TIME')
 local time = now[1] * 1000 + math.floor(now[2] / 1000)

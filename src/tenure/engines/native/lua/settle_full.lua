@@ -1,11 +1,12 @@
 -- settle_full: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind: c completed, r retry, d retry that does not count (head: the limit that rests meanwhile, or ''), l released, k crashed,
--- u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept, or the delay of a retry.
+-- kind: c completed, r retry, d retry that does not count (head: the limit that rests meanwhile, or ''), l released, k
+-- crashed, u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept, or the delay
+-- of a retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
--- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its priority,
--- `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
+-- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its
+-- priority, `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
 --@include begin answers counted config types unique notes watched endline trim
 local session, number, worker, config = ARGV[1], ARGV[2], ARGV[4], config_of(ARGV[3])
 local held_key = key('held:' .. worker)
@@ -61,7 +62,8 @@ local shape_of_completed, ended, expiries, answers = {}, {}, {}, string.rep('1',
 -- Most ends are kept for the same time, so the text of their times is made once.
 local kept_for, kept_until, times
 
--- Complete a job. The first end removes the record: two leases of one job can only come from a list that another program wrote to.
+-- Complete a job. The first end removes the record: two leases of one job can only come from a list that another
+-- program wrote to.
 local function complete(id, at, shape, failures, crashes, claimed)
   if call('HDEL', jobs, id) == 0 then return false end
   completed[#completed + 1], shape_of_completed[id] = id, shape ~= '' and shape or nil
@@ -90,7 +92,8 @@ local function settle(n, id, at, claimed)
   if call('HEXISTS', jobs, id) == 0 then return false end
   local token, kind, ms, head, body = unpack(ARGV, at + 1, at + 5)
   local wakes = outcome.settle(others, {
-    id = id, token = token, kind = persists and 'k=1' or kind, ms = ms, head = head, body = body, claimed = claimed, shape = shape,
+    id = id, token = token, kind = persists and 'k=1' or kind, ms = ms, head = head, body = body, claimed = claimed,
+    shape = shape,
     tries = tries[n], failures = failures, crashes = crashes, doubtful = doubtful, cancel = others.cancels[n],
   })
   woken = woken or wakes

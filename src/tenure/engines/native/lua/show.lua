@@ -1,7 +1,8 @@
 -- show: one job, wherever it is; with watch_ms above 0 its end and its progress will be published for that long.
 -- KEYS[1] prefix
 -- ARGV id watch_ms
--- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling, stop}, '' where it does not apply. `stop`: see lib stopped.
+-- Returns: {} or {state, record, tries, due, worker, claim, end, progress, cancelling, stop}, '' where it does not
+-- apply. `stop`: see lib stopped.
 -- Invariant: nothing of the job is changed; the note that a caller waits expires.
 --@include begin find shown
 local id, watch_ms = ARGV[1], tonumber(ARGV[2])

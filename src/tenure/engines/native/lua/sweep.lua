@@ -1,13 +1,13 @@
 -- sweep: cancel or remove up to `limit` jobs in one state, of the whole queue or of one lane ('' for the queue).
 -- KEYS[1] prefix
 -- ARGV session number config state lane after limit body signal queue map
--- body: of their end; '': the jobs are removed, with all their records. map: the version of the map of the queue's partitions that the
--- caller knows.
--- Returns: `held more ended requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0 when
--- this place has been seen to its end (jobs that come there later may stay), jobs ended, workers asked, and where to continue.
--- State `claimed` is `active`, for another look: it counts the jobs that were not asked before.
--- Invariant: the jobs are in `cancelled`, or gone, or active and in `cancelling`. Where they wait, the queue, or the lane, is
--- on hold until `release`.
+-- body: of their end; '': the jobs are removed, with all their records. map: the version of the map of the queue's
+-- partitions that the caller knows.
+-- Returns: `held more ended requested after`: 1 when the queue, or the lane, has been on hold since the last call, 0
+-- when this place has been seen to its end (jobs that come there later may stay), jobs ended, workers asked, and where
+-- to continue. State `claimed` is `active`, for another look: it counts the jobs that were not asked before.
+-- Invariant: the jobs are in `cancelled`, or gone, or active and in `cancelling`. Where they wait, the queue, or the
+-- lane, is on hold until `release`.
 --@include begin types answers due ends line hold noted transition
 local session, number, state, lane = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local config, after, limit = cjson.decode(ARGV[3]), ARGV[6], tonumber(ARGV[7])
@@ -52,8 +52,8 @@ local function end_wanted(ids, entries, take_out)
   end
 end
 
--- Where to continue in a place whose front is served meanwhile: behind the last entry that was passed over. When that entry has
--- gone, those before it have gone, too, or may be looked at again.
+-- Where to continue in a place whose front is served meanwhile: behind the last entry that was passed over. When that
+-- entry has gone, those before it have gone, too, or may be looked at again.
 local function start_of(rank) return rank and rank + 1 or 0 end
 
 local function end_in_order(place, first)

@@ -1,12 +1,14 @@
 -- tick: move a schedule on to its next tick, and enqueue the job of this one.
 -- KEYS[1] prefix
--- ARGV session number config name digest expected run_fire next next_fire missed overlap body signal queue id record rule
--- digest, expected: the definition and the planned time that the caller saw; expected `-`: enqueue now, without moving on.
--- run_fire: when the tick to run is due; next, next_fire: the tick that follows, and when it is due; 0: none. missed: ticks left
--- out. overlap: skip, allow or cancel; body: the end of a cancelled job. id: of the new job; empty: none.
+-- ARGV session number config name digest expected run_fire next next_fire missed overlap body signal queue id record
+-- rule
+-- digest, expected: the definition and the planned time that the caller saw; expected `-`: enqueue now, without moving
+-- on.
+-- run_fire: when the tick to run is due; next, next_fire: the tick that follows, and when it is due; 0: none. missed:
+-- ticks left out. overlap: skip, allow or cancel; body: the end of a cancelled job. id: of the new job; empty: none.
 -- Returns: stale, early, moved or skipped; else the answer of `enqueue`.
--- Invariant: a tick has at most one job: the planned time moves on in the step that enqueues it. Without room in the queue
--- nothing is changed.
+-- Invariant: a tick has at most one job: the planned time moves on in the step that enqueues it. Without room in the
+-- queue nothing is changed.
 --@include begin types answers addjobs ends cancelone schedules
 local session, number, name, expected, overlap = ARGV[1], ARGV[2], ARGV[4], ARGV[6], ARGV[11]
 local run_fire, id, record, rule = tonumber(ARGV[7]), ARGV[15], ARGV[16], ARGV[17]
@@ -25,7 +27,8 @@ end
 
 local before = state.last ~= '-' and call('HGET', key('jobs'), state.last)
 local task = task_of(before)
--- No worker may ever have the task of a parked job after a rename: the job does not hold back the ticks of another task.
+-- No worker may ever have the task of a parked job after a rename: the job does not hold back the ticks of another
+-- task.
 local is_left = before and task ~= task_of('0 ' .. record) and call('ZSCORE', key('unroutable:' .. task), state.last)
 local is_skipped = overlap == 'skip' and before and not is_left
 local runs = id ~= '' and not is_skipped

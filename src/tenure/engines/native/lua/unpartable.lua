@@ -1,8 +1,8 @@
 -- unpartable: what of a queue cannot be in one of several partitions, page by page.
 -- KEYS[1] prefix
 -- ARGV cursor
--- Returns: {cursor of the next page or 0, an id of this page with a lane and a unique key or '', 1 if jobs may have limits, 1 if jobs are
--- on their way to another server}
+-- Returns: {cursor of the next page or 0, an id of this page with a lane and a unique key or '', 1 if jobs may have
+-- limits, 1 if jobs are on their way to another server}
 -- Invariant: changes nothing.
 --@include begin shape
 local page, found = call('HSCAN', key('unique'), ARGV[1], 'COUNT', @PURGE_MOST@), ''

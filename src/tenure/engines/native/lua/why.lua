@@ -1,8 +1,8 @@
 -- why: one job, and what it depends on, for an operator who asks why it does not run.
 -- KEYS[1] prefix
 -- ARGV id
--- Returns: {its row as in show.lua, {name, value...}}, see engines/native/why.py; empty for a job that is not known. The row of
--- a job that is being moved is empty.
+-- Returns: {its row as in show.lua, {name, value...}}, see engines/native/why.py; empty for a job that is not known.
+-- The row of a job that is being moved is empty.
 -- Invariant: changes nothing; reads at most WHY_LOOK entries of a list, and WHY_LOOK claims.
 --@include begin wake find shown lanerow levels onhold holding
 local id, facts = ARGV[1], {}
@@ -147,7 +147,8 @@ if not record then return { row, facts } end -- it has ended, or is on its way
 note('amnesty', meta[2])
 note('paused', call('HGET', key('settings'), 'paused'))
 note('hold', hold_left('', time))
--- Redis refuses this command as it refuses all writes, also for want of memory. It writes nothing: there is no such list.
+-- Redis refuses this command as it refuses all writes, also for want of memory. It writes nothing: there is no such
+-- list.
 local answer = redis.pcall('LINSERT', key('why'), 'BEFORE', '', '')
 note('refused', type(answer) == 'table' and answer.err)
 local shape = shape_of(record)

@@ -4,4 +4,5 @@
 -- Returns: {lanes, lanes that are ready, lanes that Tenure workers hold, lanes that others hold}
 -- Invariant: changes nothing.
 --@include begin farm
-return { call('SCARD', wire('active')), call('ZCARD', key('ready')), call('HLEN', key('claims')), call('HLEN', key('foreign')) }
+return { call('SCARD', wire('active')), call('ZCARD', key('ready')), call('HLEN', key('claims')),
+  call('HLEN', key('foreign')) }

@@ -1,11 +1,14 @@
 -- claim: lease the next batches, of the lanes whose turn it is.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
--- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one task.
--- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '': not now.
--- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run, or {key, lane, 'spoiled'}...}, how}. `how` above 0: the
--- job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0.
--- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane is active.
+-- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one
+-- task. `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long),
+-- or '': not now.
+-- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run, or {key,
+-- lane, 'spoiled'}...}, how}. `how` above 0: the job runs alone, and the worker claims nothing beside it for `how` ms;
+-- -1: the worker is to prepare for such a job; else 0.
+-- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane
+-- is active.
 --@include begin answers claimed find silence hold holding apart
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
@@ -19,7 +22,8 @@ if answer then
     local batch = lease and batch_of(lease.lane)
     if not job or not batch or lease.token ~= token then return nil end
     local group = batch.size > 1 and token or ''
-    return row_of('active', id, job, lease.lane, 1, { worker = worker, token = token, started = lease.claimed, group = group }), claim_window(lease.kind)
+    return row_of('active', id, job, lease.lane, 1, { worker = worker, token = token, started = lease.claimed,
+      group = group }), claim_window(lease.kind)
   end)
 end
 check_types()
@@ -38,20 +42,24 @@ if is_held_back(time) then
   return nothing(until_next(time, again))
 end
 if call('ZCARD', key('holders')) >= @MAX_HOLDERS@ and not call('ZSCORE', key('holders'), worker) then
-  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is the limit')
+  return redis.error_reply('TNHOLDERS @MAX_HOLDERS@ workers and leases by hand hold jobs of this queue: that is '
+    .. 'the limit')
 end
 limit = math.min(limit, @MAX_HELD@ - call('HLEN', key('held:' .. worker)))
 
-local rows, claimed, dropped, bytes, token = {}, {}, {}, 0, math.max(micros, tonumber(call('HGET', key('meta'), 'token') or 0))
+local rows, claimed, dropped, bytes, token = {}, {}, {}, 0,
+  math.max(micros, tonumber(call('HGET', key('meta'), 'token') or 0))
 
 -- Whether a job can run. If not, it ends here, as with an original worker.
 local function fit(lane, id, job, rest_of)
-  if job and not job.finishAt and (string.find(job['tenure:own'] or '', 'r', 1, true) or job.deliveries < most_starts(job)) then
+  if job and not job.finishAt and (string.find(job['tenure:own'] or '', 'r', 1, true)
+    or job.deliveries < most_starts(job)) then
     return true
   end
   call('LREM', queue_key(lane), -1, id)
   if job and not job.finishAt then
-    local body = job['tenure:error'] or cjson.encode({ type = 'MaxAttempts', message = 'It was started ' .. job.deliveries .. ' times.', traceback = '' })
+    local body = job['tenure:error'] or cjson.encode({ type = 'MaxAttempts',
+      message = 'It was started ' .. job.deliveries .. ' times.', traceback = '' })
     end_badly(config, time, 'failed', id, job, lane, math.max(0, job.deliveries - job.crashes), body)
     dropped[#dropped + 1] = { id, lane, 'retry-limit' }
   else
@@ -94,7 +102,8 @@ local function take(lane)
       job.deliveries = job.attempts
       call('HSET', job_key(id), 'attemptAt', digits(time), 'workerId', worker, 'tenure:lane', lane)
       batch[#batch + 1], rows[#rows + 1] = id, { id, job }
-      local place_of = table.concat({ digits(token + 1), digits(time), own_kind or kind, job.attempts, #batch, lane }, ' ')
+      local place_of =
+        table.concat({ digits(token + 1), digits(time), own_kind or kind, job.attempts, #batch, lane }, ' ')
       call('HSET', key('held:' .. worker), id, place_of)
     end
   end
@@ -104,9 +113,11 @@ local function take(lane)
   end
   token = token + 1
   call('ZREM', key('ready'), lane)
-  write_fetch({ lane = lane, token = digits(token), claimed = digits(time), size = #batch, worker = worker }, time + lease_ms)
+  write_fetch({ lane = lane, token = digits(token), claimed = digits(time), size = #batch, worker = worker },
+    time + lease_ms)
   for n = #rows - #batch + 1, #rows do
-    local who = { worker = worker, token = digits(token), started = digits(time), group = #batch > 1 and digits(token) or '' }
+    local who =
+      { worker = worker, token = digits(token), started = digits(time), group = #batch > 1 and digits(token) or '' }
     claimed[#claimed + 1], claimed[#claimed + 2] = rows[n][1], digits(token)
     rows[n] = row_of('active', rows[n][1], rows[n][2], lane, 1, who)
   end

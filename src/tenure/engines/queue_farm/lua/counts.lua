@@ -1,4 +1,5 @@
--- counts: how many jobs there are in each state, and the totals. Waiting and active jobs are counted in at most @LANES_MOST@ lanes.
+-- counts: how many jobs there are in each state, and the totals. Waiting and active jobs are counted in at most
+-- @LANES_MOST@ lanes.
 -- KEYS[1] prefix
 -- ARGV
 -- Returns: {scheduled, ready, active, 0, 0, failed, broken, cancelled, {field, value...} of `meta`}

@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV move letters config
 -- Returns: 1, or 0 when this move has ended before
--- Invariant: `letters` has one for each job: 1 it arrived; 0 it was refused, and goes to the end of its lane; b the whole move was
--- refused, and it is again at the front. Sending it again is harmless by nature.
+-- Invariant: `letters` has one for each job: 1 it arrived; 0 it was refused, and goes to the end of its lane; b the
+-- whole move was refused, and it is again at the front. Sending it again is harmless by nature.
 --@include begin back
 local move, letters, config = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 allow_when_full()
@@ -14,7 +14,8 @@ if kept[1] ~= move then return 0 end
 local function requeue(n, command)
   local id, row = kept[2 * n + 2], cmsgpack.unpack(kept[2 * n + 3])
   local lane = row[10]
-  call('HSET', job_key(id), 'data', row[3], 'queuedAt', row[6], 'timeout', row[7], 'maxAttempts', row[8], 'attempts', row[4] + row[5],
+  call('HSET', job_key(id), 'data', row[3], 'queuedAt', row[6], 'timeout', row[7], 'maxAttempts', row[8], 'attempts',
+    row[4] + row[5],
     'tenure:crashes', row[5], 'tenure:own', row[9], 'tenure:lane', lane)
   call(command, queue_key(lane), id)
   if not batch_of(lane) then place(config, time, lane) end

@@ -36,8 +36,10 @@ local gone = call('SDIFF', key('known'), wire('active'))
 for n = 1, math.min(#gone, limit) do
   if not call('HGET', key('claims'), gone[n]) then place(config, time, gone[n]) end
 end
--- Batches whose worker holds nothing: another program damaged its leases. What is active there counts as an original client's.
-local page = call('HSCAN', key('claims'), string.match(call('HGET', key('meta'), 'claimed') or '', '^%d+$') or '0', 'COUNT', limit)
+-- Batches whose worker holds nothing: another program damaged its leases. What is active there counts as an original
+-- client's.
+local page =
+  call('HSCAN', key('claims'), string.match(call('HGET', key('meta'), 'claimed') or '', '^%d+$') or '0', 'COUNT', limit)
 if page[1] == '0' then
   call('HDEL', key('meta'), 'claimed')
 else

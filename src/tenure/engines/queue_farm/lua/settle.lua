@@ -1,9 +1,11 @@
 -- settle: end leases of one worker. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms body)...
--- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. `ms` has no place on this wire.
+-- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. `ms` has no place
+-- on this wire.
 -- Returns: a string of one character a lease: 1 ended, 0 it was held no longer
--- Invariant: a batch ends as a whole, or not at all. What runs again is at the front of its lane, in its order; the lane is free.
+-- Invariant: a batch ends as a whole, or not at all. What runs again is at the front of its lane, in its order; the
+-- lane is free.
 --@include begin answers back transition
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])

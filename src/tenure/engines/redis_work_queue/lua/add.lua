@@ -8,7 +8,8 @@
 -- Invariant: that of `enqueue`; a call that arrives again changes nothing and gets the first answer.
 local call, prefix, id, number, stray_ms = redis.call, KEYS[1], ARGV[1], ARGV[4], ARGV[5] or ''
 local item, queue, done = prefix .. ':item:' .. id, prefix .. ':queue', prefix .. ':done:' .. ARGV[3]
-local kept, attempts, passing, later = prefix .. ':kept', prefix .. ':attempts', prefix .. ':passing', prefix .. ':later'
+local kept, attempts, passing, later = prefix .. ':kept', prefix .. ':attempts', prefix .. ':passing',
+  prefix .. ':later'
 local stray, unleased = prefix .. ':stray', prefix .. ':unleased'
 local seen
 if stray_ms == '' then

@@ -2,14 +2,16 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, a lease of the drop-in client.
--- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '': not now.
--- `of_lane` is not used.
--- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0: the job
--- runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0.
--- At most one id comes from `taken`: the one that a wait before this call took out of the queue, or one that such a claim left there.
--- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value is a token
--- higher than any before it. An id that another client holds stays in `processing`. A raw payload that the worker has no
--- handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and one item.
+-- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '':
+-- not now. `of_lane` is not used.
+-- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0:
+-- the job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a
+-- job; else 0. At most one id comes from `taken`: the one that a wait before this call took out of the queue, or one
+-- that such a claim left there.
+-- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value
+-- is a token higher than any before it. An id that another client holds stays in `processing`. A raw payload that the
+-- worker has no handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and
+-- one item.
 --@include begin types tokens answers claimed back duework plain suspects traces
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
@@ -17,8 +19,8 @@ local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
--- Renew a lease by hand whose claim was sent again: it has the time that is asked for now, and never less than it had. False: it
--- has ended, and another client may be about to take the item, so this call claims another one.
+-- Renew a lease by hand whose claim was sent again: it has the time that is asked for now, and never less than it had.
+-- False: it has ended, and another client may be about to take the item, so this call claims another one.
 local function renewed(id, token, claim, data)
   local lease, whole = lease_of(id)
   if not data or not whole or wire_token(lease) ~= token or not claim or claim.token ~= token then
@@ -38,7 +40,9 @@ if again then
   local answer = claimed_before(again, function(id, token)
     local claim = claim_of(call('HGET', key('leased'), id))
     local data = call('MGET', key('item:' .. id))[1]
-    if by_hand and not renewed(id, token, claim, data) or not claim or claim.token ~= token or not data then return nil end
+    if by_hand and not renewed(id, token, claim, data) or not claim or claim.token ~= token or not data then
+      return nil
+    end
     local failures, crashes = counted(call('HGET', key('attempts'), id), claim.hash)
     return { id, data, token, failures, crashes }, claim_window(claim.kind)
   end)
@@ -91,8 +95,8 @@ local function take(id, data, hash, failures, crashes, alone_kind)
   answer[#answer + 1], answer[#answer + 2] = id, text
 end
 
--- Forget our record of a lease that is no longer on the wire: it ended, and another program's cleaner came first. Answers the
--- counts of the job, and whether it was a crash too many.
+-- Forget our record of a lease that is no longer on the wire: it ended, and another program's cleaner came first.
+-- Answers the counts of the job, and whether it was a crash too many.
 local function lapsed(id, claim, data, tries)
   forget_claim(id, claim)
   if claim and claim.hash == hash_of(data) then
@@ -156,7 +160,8 @@ local function data_of(popped)
   return call('MGET', unpack(keys_of('item:', popped)))
 end
 
-while #jobs < limit and state.how <= 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50 and not is_spent() do
+while #jobs < limit and state.how <= 0 and looked < limit + @MAX_LOOK@ and #kept < 20 and #passed < 50
+  and not is_spent() do
   local popped = looked == 0 and call('RPOP', key('taken'), 1)
     or call('RPOP', key('queue'), math.min(limit - #jobs, looked == 0 and 10 or 100)) or {}
   if #popped == 0 then break end
@@ -176,7 +181,8 @@ while #jobs < limit and state.how <= 0 and looked < limit + @MAX_LOOK@ and #kept
   end
 end
 leave_to_holders(kept)
--- The worker claims again at once until it has looked through the whole queue once since its last job ended. Then it waits.
+-- The worker claims again at once until it has looked through the whole queue once since its last job ended. Then it
+-- waits.
 local further = #passed == 0
 if #passed > 0 then
   call('LPUSH', key('queue'), unpack(passed))
@@ -206,7 +212,8 @@ if by_hand and #jobs == 0 then
 else
   remember(session, number, cmsgpack.pack(answer), kind == 'n' and @DROPIN_ANSWER_MS@)
 end
-if #jobs == 0 and looked > 0 and #state.deferred + #state.lonely == 0 and further and call('EXISTS', key('queue')) == 1 then
+if #jobs == 0 and looked > 0 and #state.deferred + #state.lonely == 0 and further
+  and call('EXISTS', key('queue')) == 1 then
   next_ms = 0
 end
 return without_traces(config, { next_ms, jobs, dropped, state.how })

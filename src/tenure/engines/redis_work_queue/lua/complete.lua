@@ -19,7 +19,8 @@ if #data > @COMPARED_MAX@ then
 end
 if data ~= ARGV[6] then return '' end
 local leased, later = prefix .. ':leased', prefix .. ':later'
--- With its second copies, see lib/claims. In a list of our own leases alone there are none, and the id is mostly near an end.
+-- With its second copies, see lib/claims. In a list of our own leases alone there are none, and the id is mostly near
+-- an end.
 local processing, how = prefix .. ':processing', '0'
 local listed = call('LLEN', processing)
 if listed > @COPIES_MAX@ or listed > @COPIES_FEW@ and listed <= call('HLEN', leased) + call('ZCARD', later) then

@@ -1,11 +1,12 @@
--- deep: requeue the items that are in no list and have no lease, and whose data was written `config.stray` ms ago; note the others.
+-- deep: requeue the items that are in no list and have no lease, and whose data was written `config.stray` ms ago; note
+-- the others.
 -- KEYS[1] prefix
 -- ARGV config most left id...
 -- Returns: {requeued, {id that was noted in no list...}, {id that is still to be searched for...}}
--- Invariant: an item that was noted is requeued by `unlisted`, if it is still in no list `config.stray` ms later. (Another producer
--- makes an item and lists it in two steps.) In long lists at most `most` ids are searched for. `left` 1: the ids are in
--- `cleaning`, where another client has left them, or moves them; noted are also those that are in a list.
--- Sending it again is harmless.
+-- Invariant: an item that was noted is requeued by `unlisted`, if it is still in no list `config.stray` ms later.
+-- (Another producer makes an item and lists it in two steps.) In long lists at most `most` ids are searched for. `left`
+-- 1: the ids are in `cleaning`, where another client has left them, or moves them; noted are also those that are in a
+-- list. Sending it again is harmless.
 --@include begin types leases search
 local config, most, cleaning = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
 allow_when_full()
@@ -19,8 +20,9 @@ local listed = search(free, most)
 local is_moving = call('EXISTS', key('cleaning')) == 1
 local back, noted, marks, again = {}, {}, {}, {}
 
--- Whether no producer can be between its two steps, and no cleaner between those of its move: nothing has touched the data for
--- the grace. Redis counts that in whole seconds. It does not know under an LFU policy, and refuses a user without the right.
+-- Whether no producer can be between its two steps, and no cleaner between those of its move: nothing has touched the
+-- data for the grace. Redis counts that in whole seconds. It does not know under an LFU policy, and refuses a user
+-- without the right.
 local function is_abandoned(id)
   if cleaning or is_moving and call('LPOS', key('cleaning'), id) then return false end
   local idle_s = redis.pcall('OBJECT', 'IDLETIME', key('item:' .. id))

@@ -2,8 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV move letters
 -- Returns: 1, or 0 when this move has ended before
--- Invariant: `letters` has one for each item: 1 it arrived; 0 it was refused, and goes to the left end of `queue`, out of the way
--- of the others; b the whole move was refused, and it is again at the right end. Sending it again is harmless by nature.
+-- Invariant: `letters` has one for each item: 1 it arrived; 0 it was refused, and goes to the left end of `queue`, out
+-- of the way of the others; b the whole move was refused, and it is again at the right end. Sending it again is
+-- harmless by nature.
 --@include begin types gone
 local move, letters = ARGV[1], ARGV[2]
 allow_when_full()

@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number stray_ms (id data)...
 -- Returns: a string of one character an item: 1 added, 0 existed.
--- Invariant: an item that was added is in `item:<id>` and once in `queue`. One that existed and has been in no list for a
--- time (its producer died half-way) is put into `queue`.
+-- Invariant: an item that was added is in `item:<id>` and once in `queue`. One that existed and has been in no list for
+-- a time (its producer died half-way) is put into `queue`.
 --@include begin answers
 local session, number, stray_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local again = recall(session, number)

@@ -1,12 +1,13 @@
 -- export: take the waiting items at the right end of a queue out of it, for a queue of another protocol.
 -- KEYS[1] prefix
 -- ARGV move to limit bytes id_most
--- Returns: {how many ids were looked at, name of the move, its destination, ms since it began, {id, data}..., {id that no
--- job can have elsewhere...}}
--- Invariant: an item is in `queue` or in `meta:moving` (name, destination, time, then id and data of each), never in both or in
--- none. While `meta:moving` holds a move, that one is the answer, so sending it again is harmless. An id without an item is
--- dropped, one that a client holds stays in `processing` alone. One whose id no job can have elsewhere (empty, longer than
--- `id_most`, with an @ at its beginning) goes to the left end of `queue`. At most `bytes` of data, but one item at least.
+-- Returns: {how many ids were looked at, name of the move, its destination, ms since it began, {id, data}..., {id that
+-- no job can have elsewhere...}}
+-- Invariant: an item is in `queue` or in `meta:moving` (name, destination, time, then id and data of each), never in
+-- both or in none. While `meta:moving` holds a move, that one is the answer, so sending it again is harmless. An id
+-- without an item is dropped, one that a client holds stays in `processing` alone. One whose id no job can have
+-- elsewhere (empty, longer than `id_most`, with an @ at its beginning) goes to the left end of `queue`. At most `bytes`
+-- of data, but one item at least.
 --@include begin types gone
 local move, to, limit, bytes, id_most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 allow_when_full()

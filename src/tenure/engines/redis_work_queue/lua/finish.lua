@@ -9,8 +9,9 @@ local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 local token, worker, leased_hash = ARGV[4], ARGV[5], ARGV[6]
 local again = transition(session, number)
 if again then return again end
--- Whether the caller may end the item with its lease: after the lease, until another client has one. A lease of another caller of the
--- drop-in client does not count: the first of them that has done the job completes it, as with the original.
+-- Whether the caller may end the item with its lease: after the lease, until another client has one. A lease of another
+-- caller of the drop-in client does not count: the first of them that has done the job completes it, as with the
+-- original.
 local function has_right()
   local lease, claim, hash = lease_of(id), claim_of(call('HGET', key('leased'), id)), seen_hash(key('item:' .. id))
   if claim and claim.token == token and claim.worker == worker then

@@ -1,4 +1,5 @@
--- maintain: do the work that is due, forget old records, and bring back parked items of the tasks that are offered here.
+-- maintain: do the work that is due, forget old records, and bring back parked items of the tasks that are offered
+-- here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms deep_ms task...
 -- `deep_ms`: how often a deep clean begins; 0 while this worker is at one, so that no other worker begins one.
@@ -15,8 +16,8 @@ return_taken()
 local pruned, more = maintenance.forget_old(config, time, limit)
 more = forget_leftovers() or more or promoted >= limit or reclaimed >= limit
 
--- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an item of
--- the same id was added meanwhile, the parked one waits for its end.
+-- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an
+-- item of the same id was added meanwhile, the parked one waits for its end.
 local function unpark(task)
   local parked = key('unroutable:' .. task)
   local ids, front = call('ZRANGE', parked, -limit, -1), {}

@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV state offset limit place number mark entry
 -- `place` to `entry`: the cursor, see lib pages; `place` '' for the first page.
--- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of it, end}...}
+-- Returns: {the next cursor, empty at the end; {id, state, data, attempts, due ms, value of the lease, our record of
+-- it, end}...}
 -- Invariant: changes nothing. Looks through a limited part of `processing` for held items.
 --@include begin leases claims view pages
 local state = ARGV[1]

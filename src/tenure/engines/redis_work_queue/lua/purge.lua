@@ -2,8 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV session number config state limit cancel body
 -- Returns: '<looked at> <removed>'
--- Invariant: nothing of a removed item is left; a cancelled item is aside in `kept` and in `cancelled`. Where an id has an item
--- aside and another one that other clients see, only the one in this state goes. Items that stay are not counted.
+-- Invariant: nothing of a removed item is left; a cancelled item is aside in `kept` and in `cancelled`. Where an id has
+-- an item aside and another one that other clients see, only the one in this state goes. Items that stay are not
+-- counted.
 --@include begin types answers leases claims ends remove transition
 local session, number, state, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local config, cancelling, body = cjson.decode(ARGV[3]), ARGV[6] == '1', ARGV[7]

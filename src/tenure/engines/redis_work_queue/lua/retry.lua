@@ -1,4 +1,5 @@
--- retry: put an item that waits or is aside at the end of its queue now, perhaps with other data; its counts start again.
+-- retry: put an item that waits or is aside at the end of its queue now, perhaps with other data; its counts start
+-- again.
 -- KEYS[1] prefix
 -- ARGV session number id edited data
 -- Returns: '1', or '0' when there is no such item, or it is ready or held.

@@ -1,11 +1,12 @@
 -- settle: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms task body size)...
--- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: the delay of a retry.
+-- kind: c completed, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: the delay of a
+-- retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
--- Invariant: a settled job has no lease of Tenure's, and is completed (its item is gone), in `queue`, waiting for a retry (in
--- `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker has no handler
--- for goes to the left end of `queue`, for other workers.
+-- Invariant: a settled job has no lease of Tenure's, and is completed (its item is gone), in `queue`, waiting for a
+-- retry (in `processing` with a lease of its own, and in `later`), or aside in `kept`. A raw payload that the worker
+-- has no handler for goes to the left end of `queue`, for other workers.
 --@include begin types answers back plain transition
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])
@@ -52,8 +53,8 @@ local function retry(id, claim, tried, delay, body)
   end
 end
 
--- Leave a raw payload to other workers. If it must be read to be recognized, its hash is noted; if that is not possible, it
--- rests, or this worker would claim it again at once.
+-- Leave a raw payload to other workers. If it must be read to be recognized, its hash is noted; if that is not
+-- possible, it rests, or this worker would claim it again at once.
 local REST_MS = 10000
 local function leave_to_others(id, claim)
   call('SET', key('passing:' .. worker), '0', 'PX', @ANSWER_TTL_MS@)
@@ -92,8 +93,8 @@ local function set_down(id, claim, tried, kind, task, body)
   end
 end
 
--- Whether a lease is plainly held: it is on the wire and in our record as the claim wrote it, and the item is the one that was
--- claimed.
+-- Whether a lease is plainly held: it is on the wire and in our record as the claim wrote it, and the item is the one
+-- that was claimed.
 local mine = ' ' .. worker
 local function is_plainly_held(n, token)
   local claim = claims[n]
@@ -139,7 +140,8 @@ for _, id in ipairs(off) do
   end
 end
 if #moved > 0 then take_out(key('queue'), moved, false) end
--- Jobs that wait for a retry belong into `processing`. Where our lease was still on the wire, no cleaner has moved them.
+-- Jobs that wait for a retry belong into `processing`. Where our lease was still on the wire, no cleaner has moved
+-- them.
 local astray = {}
 for n, id in ipairs(ids) do
   if waits[id] and not (leases[n] and whole[n]) then astray[#astray + 1] = id end

@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number worker lease_ms grace_ms
 --   number: of the call in its session, ten digits: the order of such texts is that of the numbers.
--- Returns: {data, id, token}, and how often leases of the item have expired, if any has; an empty list, the queue is empty;
--- or 0, nothing was done, and `claim` is to be called.
+-- Returns: {data, id, token}, and how often leases of the item have expired, if any has; an empty list, the queue is
+-- empty; or 0, nothing was done, and `claim` is to be called.
 -- Invariant: that of `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]

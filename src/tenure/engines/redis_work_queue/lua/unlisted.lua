@@ -2,8 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV config most count
 -- Returns: {requeued, 1 when more are due, ms until a mark of any kind is due or -1}
--- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `config.stray` ms apart. Looks at
--- `count` marks, oldest first, and forgets them. In long lists at most `most` ids are searched for. Sending it again is harmless.
+-- Invariant: an item goes to the left end of `queue` when it had no lease and was in no list twice, `config.stray` ms
+-- apart. Looks at `count` marks, oldest first, and forgets them. In long lists at most `most` ids are searched for.
+-- Sending it again is harmless.
 --@include begin types leases marks search
 local config, most, count = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 allow_when_full()

@@ -2,8 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV config cursor count
 -- Returns: {the next cursor, how many tasks returned to the queue}
--- Invariant: a process id without a list goes. A process of the original returns to the front when no live worker of the original
--- has served the queue for `config.stray` ms: before that, it may be at work. Sending it again is harmless.
+-- Invariant: a process id without a list goes. A process of the original returns to the front when no live worker of
+-- the original has served the queue for `config.stray` ms: before that, it may be at work. Sending it again is
+-- harmless.
 --@include originals
 local config, cursor, count = cjson.decode(ARGV[1]), ARGV[2], ARGV[3]
 allow_when_full()

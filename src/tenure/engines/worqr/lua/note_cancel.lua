@@ -1,4 +1,5 @@
--- note_cancel: an original asked to cancel a task, by a message that is kept nowhere: note it for the jobs of this worker.
+-- note_cancel: an original asked to cancel a task, by a message that is kept nowhere: note it for the jobs of this
+-- worker.
 -- KEYS[1] prefix
 -- ARGV worker body task
 -- Returns: how many jobs of the worker run this task

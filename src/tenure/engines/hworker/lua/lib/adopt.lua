@@ -15,11 +15,13 @@ end
 
 local function adopt_one(config, time, id, data, state, score)
   local job = { d = data, w = '', n = 0, t = time, k = '', f = 0, c = 0, u = 0 }
-  job.e = cjson.encode({ type = 'Unknown', message = 'It ended at another client, which keeps no reason.', traceback = '' })
+  job.e = cjson.encode({ type = 'Unknown', message = 'It ended at another client, which keeps no reason.',
+    traceback = '' })
   note_end(config, id, job, state, score)
 end
 
--- The list has the newest failed job on the left. A job of another client comes right after the one that failed before it.
+-- The list has the newest failed job on the left. A job of another client comes right after the one that failed before
+-- it.
 local function adopt_failed(config, time)
   local found, records, score = call('LRANGE', failed_list, 0, ADOPT_MOST - 1), {}, nil
   for n = #found, 1, -1 do

@@ -2,4 +2,6 @@
 --@include view
 local function discard(id, job) remove(id, job) end
 
-local function cancel_aside(config, time, id, job, body) held.finish(config, time, id, job, job.d, 'cancelled', body) end
+local function cancel_aside(config, time, id, job, body)
+  held.finish(config, time, id, job, job.d, 'cancelled', body)
+end

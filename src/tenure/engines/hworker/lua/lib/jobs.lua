@@ -1,5 +1,5 @@
--- lib jobs: the jobs of the format, and what lies beside the wire. Of this format a record has, too: d the bytes; v the time that
--- `progress` has for it.
+-- lib jobs: the jobs of the format, and what lies beside the wire. Of this format a record has, too: d the bytes; v the
+-- time that `progress` has for it.
 --@include types stamps records prune
 local COUNTS_MOST, ID_MOST, NEAR = 10000, 255, 1000
 local PHANTOM = 'false' -- an idle worker of the original writes it, and its monitor takes it for a job
@@ -22,7 +22,8 @@ local function is_in_progress(job) return call('HGET', progress, job.d) == job.v
 local function is_still_held(_, job)
   local value = call('HGET', progress, job.d)
   if value then return value == job.v end
-  return not call('LPOS', waiting, job.d, 'RANK', -1, 'MAXLEN', NEAR) and not call('LPOS', waiting, job.d, 'MAXLEN', NEAR)
+  return not call('LPOS', waiting, job.d, 'RANK', -1, 'MAXLEN', NEAR)
+    and not call('LPOS', waiting, job.d, 'MAXLEN', NEAR)
     and not call('LPOS', failed_list, job.d, 'MAXLEN', NEAR) and call('HEXISTS', broken_hash, job.d) == 0
 end
 
@@ -32,7 +33,9 @@ local function data_of(id, job) return is_still_held(id, job) and job.d or nil e
 local function keep_counts(_, id, job)
   if job.f + job.c == 0 and not job.e then return end
   -- An original may finish such a job, and leave its counts behind.
-  if call('HLEN', key('attempts')) >= COUNTS_MOST then call('HDEL', key('attempts'), call('HRANDFIELD', key('attempts'))) end
+  if call('HLEN', key('attempts')) >= COUNTS_MOST then
+    call('HDEL', key('attempts'), call('HRANDFIELD', key('attempts')))
+  end
   call('HSET', key('attempts'), id, cmsgpack.pack({ f = job.f, c = job.c, u = job.u, e = job.e }))
   call('PEXPIRE', key('attempts'), @META_TTL_MS@)
 end

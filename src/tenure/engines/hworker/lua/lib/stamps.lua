@@ -1,7 +1,7 @@
 -- lib stamps: times as hworker writes them, JSON of an ISO 8601 time in UTC with up to 12 digits behind the second.
 
--- The date of a number of days since 1970, in the calendar whose years begin in March (H. Hinnant, "chrono-compatible low-level
--- date algorithms").
+-- The date of a number of days since 1970, in the calendar whose years begin in March (H. Hinnant, "chrono-compatible
+-- low-level date algorithms").
 local function date_of(days)
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)

@@ -28,7 +28,8 @@ local function row_of(id)
   local is_held, ends = job.s == 'active', job.s == 'failed' or job.s == 'broken' or job.s == 'cancelled'
   local was_held = is_held or ends and job.n > 0
   return {
-    id, job.s, job.d, job.f, job.c, job.u, text(job.e), due or '', was_held and job.w or '', was_held and digits(job.n) or '',
+    id, job.s, job.d, job.f, job.c, job.u, text(job.e), due or '', was_held and job.w or '',
+    was_held and digits(job.n) or '',
     was_held and digits(job.t) or '', ends and digits(job.ended) or '', ends and digits(job.expires) or '',
   }
 end
@@ -37,7 +38,9 @@ local function running()
   local found, fields = call('HSCAN', progress, 0, 'COUNT', @MAX_GHOST_LOOK@)[2], {}
   for n = 1, #found, 2 do
     local job = records.of(name_of(found[n]))
-    if found[n] ~= PHANTOM and not (job and job.s == 'scheduled' and job.d == found[n]) then fields[#fields + 1] = found[n] end
+    if found[n] ~= PHANTOM and not (job and job.s == 'scheduled' and job.d == found[n]) then
+      fields[#fields + 1] = found[n]
+    end
   end
   return fields
 end

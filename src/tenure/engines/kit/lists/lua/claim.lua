@@ -1,11 +1,12 @@
 -- claim: take up to `limit` jobs from the right end of the list for a worker.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
--- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: the kind of the claim of a job that
--- has to run alone: x, y (beside suspects that have run for long), or '': not now. `of_lane` is not used.
--- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how, behind}. `how` above 0: the job
--- runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a job; else 0. `behind` 1:
--- the next job is a raw payload that the worker leaves to others, so a wait for the list would end at once; 2: originals have nothing to do.
+-- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: the kind of the claim of a job
+-- that has to run alone: x, y (beside suspects that have run for long), or '': not now. `of_lane` is not used.
+-- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how, behind}.
+-- `how` above 0: the job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare
+-- for such a job; else 0. `behind` 1: the next job is a raw payload that the worker leaves to others, so a wait for the
+-- list would end at once; 2: originals have nothing to do.
 -- Invariant: a claimed job has left the list, and is where originals have the jobs that run: see lib hold.
 --@include duework answers claimed hold apart passing
 local session, number, worker, limit = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
@@ -78,7 +79,8 @@ local function take(data, source)
   local token = first + #rows
   local text = digits(token)
   local job = {
-    s = 'active', w = worker, n = token, t = time, k = own_kind or kind, f = known.f, c = known.c, u = known.u, e = known.e,
+    s = 'active', w = worker, n = token, t = time, k = own_kind or kind, f = known.f, c = known.c, u = known.u,
+    e = known.e,
   }
   local id, own = hold.take(source, data, job, micros, session)
   if not id then
@@ -110,7 +112,8 @@ if #rows > 0 then
 end
 if pause_ms then
   next_ms = next_ms < 0 and pause_ms or math.min(next_ms, pause_ms)
-elseif limit > 0 and #rows < limit and #state.deferred + #state.lonely == 0 and looked > 0 and call('EXISTS', waiting) == 1 then
+elseif limit > 0 and #rows < limit and #state.deferred + #state.lonely == 0 and looked > 0
+  and call('EXISTS', waiting) == 1 then
   next_ms = 0
 end
 local behind = pause_ms and 1 or #rows == 0 and not by_hand and hold.has_idle_originals(time) and 2 or 0

@@ -3,8 +3,8 @@
 -- ARGV move letters mark...
 -- `mark`: what only Python can make of the bytes of a job, for formats that have one.
 -- Returns: 1, or 0 when this move has ended before
--- Invariant: `letters` has one for each job: 1 it arrived; 0 it was refused, and goes to the left end of the list, out of the way
--- of the others; b the whole move was refused, and is again at the right end. Sending it again is harmless.
+-- Invariant: `letters` has one for each job: 1 it arrived; 0 it was refused, and goes to the left end of the list, out
+-- of the way of the others; b the whole move was refused, and is again at the right end. Sending it again is harmless.
 --@include moving
 local move, letters = ARGV[1], ARGV[2]
 allow_when_full()

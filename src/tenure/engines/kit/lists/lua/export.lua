@@ -3,8 +3,9 @@
 -- ARGV move to limit bytes id_most
 -- `id_most` is not used: each job has an id here that it can have elsewhere.
 -- Returns: {how many jobs were taken, name of the move, its destination, ms since it began, {id, bytes}..., {}}
--- Invariant: a job is in the list or in `moving` (a header, then id and bytes of each), never in both or in none. While `moving`
--- holds a move, that one is the answer, so sending it again is harmless. At most `bytes` of jobs, but one job at least.
+-- Invariant: a job is in the list or in `moving` (a header, then id and bytes of each), never in both or in none. While
+-- `moving` holds a move, that one is the answer, so sending it again is harmless. At most `bytes` of jobs, but one job
+-- at least.
 --@include moving
 local move, to, limit, bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 allow_when_full()

@@ -1,10 +1,10 @@
 -- heartbeat: keep what a worker holds, find what it lost, and do the work that is due.
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
--- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms until more
--- is due or -1, {id, token, body of the cancel request}... of those asked about, 0
--- Invariant: a job that another client took away is lost. For originals all others have just started. Sending it again is
--- harmless.
+-- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms
+-- until more is due or -1, {id, token, body of the cancel request}... of those asked about, 0
+-- Invariant: a job that another client took away is lost. For originals all others have just started. Sending it again
+-- is harmless.
 --@include duework orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)

@@ -1,7 +1,8 @@
 -- maintain: do the work that is due, forget old records, and bring back parked jobs of the tasks that are offered here.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
--- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, what is left to the caller: see lib wiredue}
+-- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, what is left to the caller: see lib
+-- wiredue}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless.
 --@include duework wiredue maintenance
 local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

@@ -1,11 +1,13 @@
 -- settle: end jobs of one worker, each with its own outcome. A job that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms task body mark)...
--- kind: c completed, p a round of a persistent job, r retry, l released, k crashed, u unroutable, f failed, b broken, x cancelled.
+-- kind: c completed, p a round of a persistent job, r retry, l released, k crashed, u unroutable, f failed, b broken, x
+-- cancelled.
 -- ms: the delay of a retry. body: an error, or the result as JSON. mark: what only Python can make of the bytes, or ''.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lost.
--- Invariant: a settled job is no longer held. It is nowhere (c), in the list (l, k and u of a raw payload at the right end; r
--- without delay and p at the left end), where originals keep failed and broken jobs, or in a record beside the wire.
+-- Invariant: a settled job is no longer held. It is nowhere (c), in the list (l, k and u of a raw payload at the right
+-- end; r without delay and p at the left end), where originals keep failed and broken jobs, or in a record beside the
+-- wire.
 --@include back outcomes answers passing transition
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local config = cjson.decode(ARGV[3])

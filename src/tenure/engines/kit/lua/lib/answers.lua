@@ -1,4 +1,5 @@
--- lib answers: one key a session, `@CALLS@:<session>`, holds the number and the answer of its last call. So a call may be sent again.
+-- lib answers: one key a session, `@CALLS@:<session>`, holds the number and the answer of its last call. So a call may
+-- be sent again.
 
 -- The remembered answer of a call that is sent again; an error reply for a call that was given up; nil for a new call.
 local function recall(session, number)

@@ -1,2 +1,3 @@
--- lib begin: what most operations use. A call makes each function of its script again, so the most frequent ones include less.
+-- lib begin: what most operations use. A call makes each function of its script again, so the most frequent ones
+-- include less.
 --@include keys clock digits full

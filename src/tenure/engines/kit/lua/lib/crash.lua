@@ -10,8 +10,8 @@ local function is_steady(config, time, claimed, kind)
   return age > (claim_window(kind) or config.steady) or age < 0
 end
 
--- How a job crashed, by the kind of its claim: 'known' when its holder has no other job (h), 'alone' when no job ran beside it
--- that could be to blame, 'beside' when only suspects did that had run for long, 'shared' for one of several.
+-- How a job crashed, by the kind of its claim: 'known' when its holder has no other job (h), 'alone' when no job ran
+-- beside it that could be to blame, 'beside' when only suspects did that had run for long, 'shared' for one of several.
 local function crash_of(config, time, kind, claimed)
   local letter = string.match(kind or '', '^([xy])%d')
   if letter and not is_steady(config, time, claimed, kind) then
@@ -29,9 +29,10 @@ end
 -- Whether a crash is the job's own for certain.
 local function is_own(how) return how == 'alone' or how == 'known' end
 
--- Whether this crash ends a job in `broken`. Two crashes must be its own for certain, or as many as can be after `config.alone`
--- deaths; the others are `doubtful`. A job that always meets suspects that do not end needs two more.
+-- Whether this crash ends a job in `broken`. Two crashes must be its own for certain, or as many as can be after
+-- `config.alone` deaths; the others are `doubtful`. A job that always meets suspects that do not end needs two more.
 local function is_limit(config, how, crashes, doubtful)
   if how == 'beside' then return crashes >= config.max_crashes + 2 end
-  return is_own(how) and crashes >= config.max_crashes and crashes - doubtful >= math.min(2, config.max_crashes - config.alone)
+  return is_own(how) and crashes >= config.max_crashes
+    and crashes - doubtful >= math.min(2, config.max_crashes - config.alone)
 end

@@ -3,8 +3,8 @@
 
 local newer_layout = nil
 
--- Compare the text of `meta.layout` with this release's version, and raise it to that. True: a newer release has written
--- to the queue, and `newer_layout` is its version.
+-- Compare the text of `meta.layout` with this release's version, and raise it to that. True: a newer release has
+-- written to the queue, and `newer_layout` is its version.
 local function meets_newer_layout(stored)
   local version = tonumber(stored or 1) or 1
   if version > @LAYOUT@ then
@@ -15,8 +15,8 @@ local function meets_newer_layout(stored)
   return newer_layout ~= nil
 end
 
--- For an enqueue, which is never refused: newer releases read the records of older ones. Version 1 is the one that nothing
--- has to be written for.
+-- For an enqueue, which is never refused: newer releases read the records of older ones. Version 1 is the one that
+-- nothing has to be written for.
 local function note_layout()
   if @LAYOUT@ > 1 then meets_newer_layout(call('HGET', key('meta'), 'layout')) end
 end

@@ -11,8 +11,8 @@ local maintenance = {
     return pruned, more
   end,
 
-  -- Bring back parked jobs of the tasks in ARGV from `first` on. `unpark(task)` answers how many it brought. Answers how many, and
-  -- whether a limit was reached.
+  -- Bring back parked jobs of the tasks in ARGV from `first` on. `unpark(task)` answers how many it brought. Answers
+  -- how many, and whether a limit was reached.
   unpark = function(first, limit, unpark)
     local unparked, more = 0, false
     if call('EXISTS', key('unroutable')) == 1 then

@@ -1,7 +1,7 @@
--- lib pages: pages of jobs, read one after the other while jobs come and go. A cursor is the last entry of a page: {place, number,
--- mark, entry}. The next page begins behind that entry; where it has gone, behind the place that it had. The order of places
--- is fixed, and the order of the entries in a place does not change while they stay. `number`: in a sorted set the score, in
--- a list how many entries are behind. `mark`: see passed_in_list.
+-- lib pages: pages of jobs, read one after the other while jobs come and go. A cursor is the last entry of a page:
+-- {place, number, mark, entry}. The next page begins behind that entry; where it has gone, behind the place that it
+-- had. The order of places is fixed, and the order of the entries in a place does not change while they stay. `number`:
+-- in a sorted set the score, in a list how many entries are behind. `mark`: see passed_in_list.
 local limit, left, skip = 0, 0, 0
 local cursor, last, more = {}, {}, false
 
@@ -15,8 +15,8 @@ end
 -- The cursor behind this page, empty at the end of the walk.
 local function next_cursor() return more and last or {} end
 
--- Read on in a place that has `size` entries, the first `passed` of which were on earlier pages. `read(from, count)` shows
--- entries and answers the cursor of the last one.
+-- Read on in a place that has `size` entries, the first `passed` of which were on earlier pages. `read(from, count)`
+-- shows entries and answers the cursor of the last one.
 local function read_place(size, passed, read)
   local from = passed + skip
   local count = math.min(left, size - from)
@@ -37,7 +37,8 @@ local function is_greater(a, b)
   return #a > #b
 end
 
--- How many entries of a sorted set come before the cursor, which may have gone. Of those with its score, found by halving.
+-- How many entries of a sorted set come before the cursor, which may have gone. Of those with its score, found by
+-- halving.
 local function count_before(set)
   local score = tonumber(cursor.number) and cursor.number or '0'
   local low, high = call('ZCOUNT', set, '-inf', '(' .. score), call('ZCOUNT', set, '-inf', score)
@@ -92,9 +93,10 @@ local function read_parked(show)
   end
 end
 
--- How many entries of a list were on earlier pages, the cursor's included. Entries are taken from one end: the left one with
--- `rank` 1, the right one with -1. When the cursor's entry was taken, all before it were taken, too: the answer is 0. An entry that
--- came back at the other end counts as taken: fewer than `number` entries are behind it, or `mark_of(entry)` has changed.
+-- How many entries of a list were on earlier pages, the cursor's included. Entries are taken from one end: the left one
+-- with `rank` 1, the right one with -1. When the cursor's entry was taken, all before it were taken, too: the answer is
+-- 0. An entry that came back at the other end counts as taken: fewer than `number` entries are behind it, or
+-- `mark_of(entry)` has changed.
 local function passed_in_list(list, rank, mark_of)
   local size = call('LLEN', list)
   local most = size - (tonumber(cursor.number) or 0)

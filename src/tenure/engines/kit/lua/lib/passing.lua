@@ -1,8 +1,8 @@
--- lib passing: raw payloads that a worker leaves to others, since it has no handler for them. They keep their places and their
--- order. `waiting` is the list; `envelope_in(value)` finds the envelope in the decoded bytes of a job.
--- `passing:<worker>` is there from when the worker returned the first one: `at`, how many entries at the right end were looked at;
--- `due`, when the next look may begin; `returned`, the tokens of payloads that it returned last, by their SHA-1; and the SHA-1 of
--- payloads that only look like the call of a task.
+-- lib passing: raw payloads that a worker leaves to others, since it has no handler for them. They keep their places
+-- and their order. `waiting` is the list; `envelope_in(value)` finds the envelope in the decoded bytes of a job.
+-- `passing:<worker>` is there from when the worker returned the first one: `at`, how many entries at the right end were
+-- looked at; `due`, when the next look may begin; `returned`, the tokens of payloads that it returned last, by their
+-- SHA-1; and the SHA-1 of payloads that only look like the call of a task.
 local LOOK_MS, LOOK_MOST, LOOK_PAGE, NAMES_MOST, RETURNED_MOST = 1000, 2000, 50, 1000, 200
 
 -- Whether a job is the call of a task. What Lua cannot decode may be one.
@@ -14,8 +14,8 @@ local function is_call(data)
   return type(envelope) == 'table' and type(envelope.tenure) == 'number' and type(envelope.task) == 'string'
 end
 
--- Note that a worker has no handler for raw payloads, and return these to the right end of the list, in the order of their claims.
--- `raw`: {token, bytes}.... Those that it returned just before may belong between them.
+-- Note that a worker has no handler for raw payloads, and return these to the right end of the list, in the order of
+-- their claims. `raw`: {token, bytes}.... Those that it returned just before may belong between them.
 local function return_raw(worker, raw)
   if #raw == 0 then return end
   local names, returned = key('passing:' .. worker), {}
@@ -46,7 +46,8 @@ local function is_left(worker, data)
   return not is_call(data) or call('HEXISTS', key('passing:' .. worker), redis.sha1hex(data)) == 1
 end
 
--- Find up to `most` jobs for a worker behind the first `at` entries, the next one first. Answers them, and how far it looked.
+-- Find up to `most` jobs for a worker behind the first `at` entries, the next one first. Answers them, and how far it
+-- looked.
 local function find_behind(worker, at, most)
   local found, last, bytes = {}, at + LOOK_MOST, 0
   while at < last and #found < most and bytes < @CLAIM_BYTES@ do
@@ -61,8 +62,8 @@ local function find_behind(worker, at, most)
   return found, at
 end
 
--- Bring up to `most` jobs of a worker from behind raw payloads to the right end of the list, in their order. A look that found fewer is
--- followed by a pause. Answers how many ms of it are left, when there was no look; else nil.
+-- Bring up to `most` jobs of a worker from behind raw payloads to the right end of the list, in their order. A look
+-- that found fewer is followed by a pause. Answers how many ms of it are left, when there was no look; else nil.
 local function look_behind(worker, time, most)
   local names = key('passing:' .. worker)
   local state = call('HMGET', names, 'at', 'due')

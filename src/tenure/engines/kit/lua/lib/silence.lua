@@ -1,9 +1,10 @@
 -- lib silence: which workers are dead. `holders` has the deadline of each worker that holds jobs, `suspects` the time
--- when a worker was first found past it. How an engine takes jobs from a dead worker is its own (`collect`, `release_claims`).
+-- when a worker was first found past it. How an engine takes jobs from a dead worker is its own (`collect`,
+-- `release_claims`).
 --@include layout nearest
 
--- Redis' clock was set back by this many ms: deadlines written before would hide dead workers for that time. The deadline of
--- the calling worker (`beating`) was written just now.
+-- Redis' clock was set back by this many ms: deadlines written before would hide dead workers for that time. The
+-- deadline of the calling worker (`beating`) was written just now.
 local function rewind(by, beating)
   for _, worker in ipairs(call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)) do
     if worker ~= beating then call('ZINCRBY', key('holders'), -by, worker) end
@@ -11,9 +12,10 @@ local function rewind(by, beating)
   call('DEL', key('suspects'))
 end
 
--- Note the time of a call of a worker: `meta.seen` is the time of the last one. Answers until when no worker is declared dead, when
--- the outage before that began, and by how much the clock was set back, 0 as a rule. Answers nil and changes nothing when a
--- newer release has written to the queue: its claims may have another form, so only its own workers take jobs back.
+-- Note the time of a call of a worker: `meta.seen` is the time of the last one. Answers until when no worker is
+-- declared dead, when the outage before that began, and by how much the clock was set back, 0 as a rule. Answers nil
+-- and changes nothing when a newer release has written to the queue: its claims may have another form, so only its own
+-- workers take jobs back.
 local function note_activity(config, time, beating)
   local meta = call('HMGET', key('meta'), 'seen', 'amnesty', 'before', 'layout')
   if meets_newer_layout(meta[4]) then return nil end
@@ -34,10 +36,10 @@ local function note_activity(config, time, beating)
   return amnesty, before, back
 end
 
--- Declare workers dead in two steps, a grace period apart: a live worker clears the suspicion with its next heartbeat. Right
--- after an outage only workers that were silent long before it (`before`: when it began) are declared dead: else workers that call
--- only now and then would never notice a dead one. Answers the jobs released, when to look again, and whether dead workers still
--- hold jobs: a claim would take a later one of them before an earlier one.
+-- Declare workers dead in two steps, a grace period apart: a live worker clears the suspicion with its next heartbeat.
+-- Right after an outage only workers that were silent long before it (`before`: when it began) are declared dead: else
+-- workers that call only now and then would never notice a dead one. Answers the jobs released, when to look again, and
+-- whether dead workers still hold jobs: a claim would take a later one of them before an earlier one.
 local function reap(config, time, amnesty, before, limit)
   local lapsed = call('ZRANGEBYSCORE', key('holders'), '-inf', time, 'WITHSCORES', 'LIMIT', 0, 100)
   local dead, entries, again = {}, {}, nil
@@ -63,8 +65,8 @@ local function reap(config, time, amnesty, before, limit)
   return reclaimed, rest and time or again, rest
 end
 
--- Milliseconds until something more is due: a worker's deadline, the end of a grace period (`again`), or what the engine
--- knows of (`due`, the earliest). -1: nothing is known.
+-- Milliseconds until something more is due: a worker's deadline, the end of a grace period (`again`), or what the
+-- engine knows of (`due`, the earliest). -1: nothing is known.
 local function until_next(time, again, due)
   local lapse = call('ZRANGEBYSCORE', key('holders'), '(' .. time, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   return ms_until(time, again, due, lapse)

@@ -1,5 +1,5 @@
--- lib tokens: long numbers that follow one another, as texts. Redis formats a long number slowly, so only the last three digits
--- are made for each.
+-- lib tokens: long numbers that follow one another, as texts. Redis formats a long number slowly, so only the last
+-- three digits are made for each.
 local thousands, written
 
 local function token_text(token)

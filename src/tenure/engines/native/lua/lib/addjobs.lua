@@ -1,6 +1,7 @@
--- lib addjobs: add jobs of which some have a lane, a priority or a unique key, or are persistent. A job is {id, record, due, rule};
--- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key is unique, mode
--- w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
+-- lib addjobs: add jobs of which some have a lane, a priority or a unique key, or are persistent. A job is {id, record,
+-- due, rule};
+-- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key
+-- is unique, mode w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
 -- Needs: digits. Defines: jobs_to_add, add_jobs. Redis: reads and writes.
 --@include find reshape admit large layout words noted queued
 
@@ -32,8 +33,8 @@ local function adds(job, time, taken)
   return false
 end
 
--- Give a waiting job the payload of another, with the limits and the share that follow from its arguments; it keeps the rest of its
--- shape and the time of its enqueue, and its place where its line is the same.
+-- Give a waiting job the payload of another, with the limits and the share that follow from its arguments; it keeps the
+-- rest of its shape and the time of its enqueue, and its place where its line is the same.
 local function rewrite(all, id, state, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
   local asked, plain = shape_of(record), string.match(first, '^(.-) [gklmnpu]=') or first
@@ -44,11 +45,12 @@ local function rewrite(all, id, state, old, record)
   if state == 'ready' and not all.later[due_entry(id, old)] then change_line(id, old, shape) end
 end
 
--- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits again from now),
--- a the one that runs after it got the payload; nil: this one is to run after it.
+-- Another job has the key: j nothing was done, e the other job is as good, p and d it got the payload (d: and waits
+-- again from now), a the one that runs after it got the payload; nil: this one is to run after it.
 local function resolve(all, policy, wait, unique, other, record)
   local state, _, old = find_owner(unique, other)
-  local waits = state == 'scheduled' or state == 'ready' or state == 'unroutable' and task_of(old) == task_of('0 ' .. record)
+  local waits = state == 'scheduled' or state == 'ready' or state == 'unroutable'
+    and task_of(old) == task_of('0 ' .. record)
   if policy == 'p' and waits then
     rewrite(all, other, state, old, record)
     return 'p'
@@ -123,8 +125,8 @@ local function add(all, job, n)
   return '1'
 end
 
--- Add what `jobs_to_add` returned, if there is room for this many more jobs. Returns the answer of `enqueue_shaped`, or nil and the
--- error of a queue that is full.
+-- Add what `jobs_to_add` returned, if there is room for this many more jobs. Returns the answer of `enqueue_shaped`, or
+-- nil and the error of a queue that is full.
 local function add_jobs(jobs, room)
   local time, micros = clock()
   local full = refusal(room, jobs, function(job, taken) return adds(job, time, taken) end)

@@ -5,12 +5,13 @@
 -- How many jobs the queue may have; 0: any number. An error for what another program has written.
 local function most_jobs()
   local most = tonumber(call('HGET', key('settings'), 'max_length') or 0)
-  return most and most >= 0 and most or error('WRONGTYPE max_length in ' .. key('settings') .. ' must be a number from 0 on')
+  return most and most >= 0 and most or error(
+    'WRONGTYPE max_length in ' .. key('settings') .. ' must be a number from 0 on')
 end
 
 -- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls
--- included; 0 when an earlier call has made sure. `adds(job, taken)` answers whether a job, {id...}, would be added; `taken` is what
--- those before it take. It is asked when there is not room for all.
+-- included; 0 when an earlier call has made sure. `adds(job, taken)` answers whether a job, {id...}, would be added;
+-- `taken` is what those before it take. It is asked when there is not room for all.
 local function refusal(room, jobs, adds)
   local most = most_jobs()
   local have = most > 0 and room > 0 and call('HLEN', key('jobs')) or 0

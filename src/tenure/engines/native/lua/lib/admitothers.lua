@@ -1,9 +1,10 @@
--- lib admitothers: what an enqueue of plain jobs checks first if some have a time, their caller's id or a large record, or if the queue
--- has a maximum length.
+-- lib admitothers: what an enqueue of plain jobs checks first if some have a time, their caller's id or a large record,
+-- or if the queue has a maximum length.
 -- Defines: admit_others. Redis: reads.
 --@include admit large layout noted
 
--- Returns an error if there is no room for all. `given`: the arguments of the call, `each` for a job, from the fourth on.
+-- Returns an error if there is no room for all. `given`: the arguments of the call, `each` for a job, from the fourth
+-- on.
 local function admit_others(given, room, each, time)
   local jobs, largest = {}, 0
   call('ZCARD', key('scheduled'))

@@ -1,5 +1,5 @@
--- lib asked: a caller asks the partition that jobs belonged to before a change of the number. Those of a lane, a key or an id that is
--- still here are added; the others belong to another partition by now.
+-- lib asked: a caller asks the partition that jobs belonged to before a change of the number. Those of a lane, a key or
+-- an id that is still here are added; the others belong to another partition by now.
 -- Defines: mark_elsewhere. Redis: reads and writes.
 --@include homes addjobs
 
@@ -17,9 +17,9 @@ local function mark_elsewhere(jobs)
     if on_way['id ' .. id] or lane and on_way['lane ' .. lane] or unique and on_way['key ' .. unique] then
       return redis.error_reply('TNMOVES a job is on its way to the partition that it belongs to')
     end
-    job.is_elsewhere = not (call('HEXISTS', key('jobs'), id) == 1 or has_ended(id, time) or lane and homes.has_lane(lane)
-      or unique and uniques.rival(unique, time) ~= nil)
-    stays = stays or not job.is_elsewhere
+    local is_here = call('HEXISTS', key('jobs'), id) == 1 or has_ended(id, time) or lane and homes.has_lane(lane)
+      or unique and uniques.rival(unique, time) ~= nil
+    job.is_elsewhere, stays = not is_here, stays or is_here
   end
   -- What `move` has looked at may have changed.
   if stays then call('HSET', key('mover'), 'dirty', '1') end

@@ -13,8 +13,8 @@ end
 -- How many more jobs this call may release, and whether it leaves some of them to the next call.
 local room, left = @BACK_MOST@, false
 
--- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `requeue` writes. A
--- suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
+-- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `requeue`
+-- writes. A suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
 local function line_up_again(config, id, shape, doubtful, out)
   local lane = shape ~= '' and shapes.lane_of(shape)
   if doubtful >= config.isolate and not (lane and not is_internal(lane)) then
@@ -49,8 +49,8 @@ local function bring_back(config, time, entry, tries, asked, out)
   end
 end
 
--- Bring leases back, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the highest token first:
--- each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
+-- Bring leases back, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the highest token
+-- first: each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
 -- Answers how many entries were handled: with `bounded`, as far as there is room.
 local function requeue(config, time, entries, bounded)
   if #entries == 0 then return 0 end
@@ -85,9 +85,10 @@ local function requeue(config, time, entries, bounded)
   return done
 end
 
--- Add what a worker holds to `entries`; of more than this call may release, the latest claims. With `crashed` the earliest
--- claims count as crashed: as many as can have been running, which is twice the worker's slots, since some jobs may just have
--- ended. The others were claimed ahead and had not started. It does not matter that the latest claims may be back already.
+-- Add what a worker holds to `entries`; of more than this call may release, the latest claims. With `crashed` the
+-- earliest claims count as crashed: as many as can have been running, which is twice the worker's slots, since some
+-- jobs may just have ended. The others were claimed ahead and had not started. It does not matter that the latest
+-- claims may be back already.
 local function collect(entries, worker, crashed)
   local held = call('HGETALL', key('held:' .. worker))
   local tokens, sorted, rank, count = {}, {}, {}, 0
@@ -123,8 +124,8 @@ local function no_longer_held(entries)
   if #placed > 0 then places.free(placed) end
 end
 
--- Release these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still held,
--- so the next call finds it and puts it in front of these. Answers how many came back, and whether some are left.
+-- Release these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still
+-- held, so the next call finds it and puts it in front of these. Answers how many came back, and whether some are left.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return a[1] > b[1] end)
   local done = requeue(config, time, entries, true)

@@ -1,4 +1,5 @@
--- lib blame: against which jobs a worker's death counts, and how crashes are counted. See docs/decisions/0008-crashes-and-suspects.md.
+-- lib blame: against which jobs a worker's death counts, and how crashes are counted. See
+-- docs/decisions/0008-crashes-and-suspects.md.
 -- Needs: counted. Defines: blame. Redis: reads.
 --@include lazy crash
 local blame = setmetatable({ function(my)

@@ -5,7 +5,8 @@ local claim_order = {}
 do
   local my = claim_order
 
-  -- Take up to `count` jobs of priority 0: jobs of `ready` and jobs of lanes take turns, so that neither waits for all of the other.
+  -- Take up to `count` jobs of priority 0: jobs of `ready` and jobs of lanes take turns, so that neither waits for all
+  -- of the other.
   local function take_common(claim, count, lanes_first)
     if call('EXISTS', key('turns')) == 0 then
       return picks.take_list(claim, 'ready', count)
@@ -27,8 +28,8 @@ do
     if call('EXISTS', key('ready:' .. level)) == 0 then call('ZREM', key('priorities'), level) end
   end
 
-  -- Take jobs of the highest priority first; but one of PRIORITY_TURN jobs is of a lower priority, each of these in its turn,
-  -- after the one `served` last.
+  -- Take jobs of the highest priority first; but one of PRIORITY_TURN jobs is of a lower priority, each of these in its
+  -- turn, after the one `served` last.
   local function take_in_turn(claim, chosen)
     local found, lanes_first = waiting_levels(call('EXISTS', key('ready'), key('turns')) > 0), chosen[1] == '1'
     local passed, served = tonumber(chosen[2] or 0), tonumber(chosen[3] or -1000)

@@ -1,6 +1,6 @@
--- lib due: entries of `scheduled`, with the times when jobs are due as scores: `<when enqueued>/<id>`, with `*` in the place
--- of `/` for a job that has a shape. Only the records of such jobs are read when they are due. Jobs that are due in the same
--- millisecond keep the order in which they were enqueued: see lib tokens.
+-- lib due: entries of `scheduled`, with the times when jobs are due as scores: `<when enqueued>/<id>`, with `*` in the
+-- place of `/` for a job that has a shape. Only the records of such jobs are read when they are due. Jobs that are due
+-- in the same millisecond keep the order in which they were enqueued: see lib tokens.
 -- Defines: due_entry, due_id, due_ids.
 --@include shapeof
 local function due_entry(id, record)

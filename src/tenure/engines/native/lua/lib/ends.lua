@@ -1,5 +1,5 @@
--- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the two
--- leaves it in both places rather than in none.
+-- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the
+-- two leaves it in both places rather than in none.
 -- Needs: digits. Defines: detach, end_badly, remove. Redis: reads and writes.
 --@include counted endline trim laneends unique notes history watched
 

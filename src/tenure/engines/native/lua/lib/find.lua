@@ -2,8 +2,8 @@
 -- Defines: find, find_owner, place_of, take_out. Redis: reads and writes.
 --@include clock task due unique tombstones
 
--- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text of the
--- claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.
+-- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text
+-- of the claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.
 local function find(id)
   local ended = call('HGET', key('ended'), id)
   if ended then
@@ -28,16 +28,16 @@ local function find(id)
   return 'ready', nil, record
 end
 
--- Find the job that has a unique key. Answers nothing when it has ended, or when another job has its id by now: the time of a
--- key may outlive the record of its job.
+-- Find the job that has a unique key. Answers nothing when it has ended, or when another job has its id by now: the
+-- time of a key may outlive the record of its job.
 local function find_owner(unique, owner)
   local state, detail, record = find(owner)
   local _, owned = uniques.key_of(shape_of(record))
   if owned == unique then return state, detail, record end
 end
 
--- Where a job waits: the name of its tombstone if it is ready, its task if it is unroutable, its entry in `scheduled`. A call
--- asks before it changes anything of the job.
+-- Where a job waits: the name of its tombstone if it is ready, its task if it is unroutable, its entry in `scheduled`.
+-- A call asks before it changes anything of the job.
 local function place_of(id, state, detail, record)
   if state == 'scheduled' then
     return due_entry(id, record)
@@ -48,8 +48,8 @@ local function place_of(id, state, detail, record)
   return shape == '' and id or tombstone_name(shapes.list_of(shape), id)
 end
 
--- Take a waiting job out of its place. Of the lists only `isolated`, which is short, is searched. An entry that stays behind
--- is a tombstone: a claim skips it even when the same id has been enqueued again.
+-- Take a waiting job out of its place. Of the lists only `isolated`, which is short, is searched. An entry that stays
+-- behind is a tombstone: a claim skips it even when the same id has been enqueued again.
 local function take_out(id, state, found)
   if state == 'ready' and call('LREM', key('isolated'), 1, id) == 0 then
     call('HINCRBY', key('ghosts'), found, 1)

@@ -1,6 +1,7 @@
--- lib gates: lanes with a next job that a limit stops. Such a lane waits in `gate:<limit>` by its arrival, is noted in `gated`, and is
--- not in `turns`. `moments` has the limits of this queue that let a job start at a known time. The namespace notes in
--- `gates:<limit>` which queues have such lanes, since a limit holds for all queues of a namespace on one node.
+-- lib gates: lanes with a next job that a limit stops. Such a lane waits in `gate:<limit>` by its arrival, is noted in
+-- `gated`, and is not in `turns`. `moments` has the limits of this queue that let a job start at a known time. The
+-- namespace notes in `gates:<limit>` which queues have such lanes, since a limit holds for all queues of a namespace on
+-- one node.
 -- Needs: clock, digits, shared_key. Sets: gates. Redis: reads and writes.
 
 gates = {}
@@ -13,7 +14,8 @@ do
   function my.drop_empty(name)
     if call('EXISTS', key('gate:' .. name)) == 1 then return end
     call('ZREM', key('moments'), name)
-    if call('SREM', shared_key('gates:' .. name), prefix) == 1 and call('EXISTS', shared_key('gates:' .. name)) == 0 then
+    if call('SREM', shared_key('gates:' .. name), prefix) == 1
+      and call('EXISTS', shared_key('gates:' .. name)) == 0 then
       call('HDEL', shared_key('waiting'), name)
     end
   end
@@ -24,8 +26,8 @@ do
     my.soonest = math.min(my.soonest or moment, moment)
   end
 
-  -- Send a lane, which is not in `turns`, to a gate. moment: when its next job may start; nil: when a lease ends. since: the
-  -- arrival of a lane that has waited before and keeps its place; nil for one that comes new.
+  -- Send a lane, which is not in `turns`, to a gate. moment: when its next job may start; nil: when a lease ends.
+  -- since: the arrival of a lane that has waited before and keeps its place; nil for one that comes new.
   function my.shut(lane, name, moment, since)
     if not since then
       since, arrivals = digits(select(2, clock()) + arrivals), arrivals + 1

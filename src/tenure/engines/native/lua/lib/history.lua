@@ -1,4 +1,5 @@
--- lib history: the errors of failed attempts, one JSON object a line, the newest first. They are bounded in number and bytes.
+-- lib history: the errors of failed attempts, one JSON object a line, the newest first. They are bounded in number and
+-- bytes.
 -- Needs: digits. Defines: dated, with_earlier.
 
 -- The error of an attempt that ends now, with its number and its time.

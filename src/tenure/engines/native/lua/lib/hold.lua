@@ -1,6 +1,6 @@
--- lib hold: cancelling or purging many jobs takes several calls, and none of these jobs starts between two of them. `holds` has
--- lanes, or '' for the whole queue, and until when each is held. Each call extends the hold, so a caller that dies stops the
--- queue only for a short time.
+-- lib hold: cancelling or purging many jobs takes several calls, and none of these jobs starts between two of them.
+-- `holds` has lanes, or '' for the whole queue, and until when each is held. Each call extends the hold, so a caller
+-- that dies stops the queue only for a short time.
 -- Defines: end_hold, end_old_holds, hold. Redis: reads and writes.
 --@include lanes onhold
 

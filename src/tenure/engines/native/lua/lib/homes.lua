@@ -1,4 +1,5 @@
--- lib homes: which partition a job belongs to, by the map that this partition has noted (lib noted). core/partitions.py computes the
+-- lib homes: which partition a job belongs to, by the map that this partition has noted (lib noted). core/partitions.py
+-- computes the
 -- same: the jump consistent hash of Lamping and Veach, of the CRC-32 of the lane, the unique key or the id.
 -- Defines: homes. Redis: reads.
 --@include lanes

@@ -4,8 +4,8 @@
 
 -- How a job comes back into its lane: a part of `lane_line`.
 local function add_requeue(my)
-  -- Count the jobs with a lower rank at the front of a lane. They stand there in the order of their ranks, in front of the
-  -- jobs that were never out of line, and are no more than can have been out of line at one time.
+  -- Count the jobs with a lower rank at the front of a lane. They stand there in the order of their ranks, in front of
+  -- the jobs that were never out of line, and are no more than can have been out of line at one time.
   local hints = {}
   local function count_before(list, rank)
     local hint, low, high = hints[list], 0, 1
@@ -49,8 +49,8 @@ end
 
 local lane_line = setmetatable({ function(my)
   add_requeue(my)
-  -- Put jobs at the end of their lanes, and set how many jobs of a lane may run: for each of these lanes, `line` has the ids, and
-  -- the number as `limit`.
+  -- Put jobs at the end of their lanes, and set how many jobs of a lane may run: for each of these lanes, `line` has
+  -- the ids, and the number as `limit`.
   function my.append(names, line)
     local placed, at = {}, {}
     lanes.change(names, false, function(waiting, busy)

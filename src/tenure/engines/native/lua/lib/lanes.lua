@@ -1,5 +1,5 @@
--- lib lanes: lanes, and which lane has the next turn. A job that is out of line but not ended (held, waiting for its retry,
--- isolated, unroutable), or that has failed and blocks, occupies its lane.
+-- lib lanes: lanes, and which lane has the next turn. A job that is out of line but not ended (held, waiting for its
+-- retry, isolated, unroutable), or that has failed and blocks, occupies its lane.
 -- Defines: lanes. Redis: reads and writes.
 --@include lazy wake turns lanelimits
 
@@ -49,8 +49,8 @@ end
 
 -- What changes lanes: a part of `lanes`.
 local function add_changes(my)
-  -- Change lanes: `change(waiting, busy)` also changes their counts. `turns` lists a lane once while its next job may be claimed,
-  -- else not at all. What many lanes have in common is read and written together.
+  -- Change lanes: `change(waiting, busy)` also changes their counts. `turns` lists a lane once while its next job may
+  -- be claimed, else not at all. What many lanes have in common is read and written together.
   function my.change(names, first, change)
     local waiting, busy = my.counts_of(names)
     local before, stored, added = my.which_may_run(names, waiting, busy), { unpack(busy) }, {}
@@ -75,7 +75,8 @@ local function add_changes(my)
     end
   end
 
-  -- Note that jobs do not occupy their lanes any more, within a change of these: the lane of the nth job has the number `at[n]`.
+  -- Note that jobs do not occupy their lanes any more, within a change of these: the lane of the nth job has the number
+  -- `at[n]`.
   function my.vacate(ids, at, busy)
     local gone = {}
     for n, text in ipairs(call('HMGET', key('busy'), unpack(ids))) do
@@ -109,8 +110,8 @@ end
 local lanes = setmetatable({ function(my)
   function my.busy_of(lane) return is_internal(lane) and 0 or tonumber(call('HGET', key('lanes'), lane) or 0) end
 
-  -- Note that jobs, which have left the line, occupy their lanes, `texts`: {id, '<rank> <lane>'...}. The rank is the place of a job
-  -- in the lane's order: several jobs may be out of line at one time, and they come back in any order.
+  -- Note that jobs, which have left the line, occupy their lanes, `texts`: {id, '<rank> <lane>'...}. The rank is the
+  -- place of a job in the lane's order: several jobs may be out of line at one time, and they come back in any order.
   function my.occupy(lanes_of, texts)
     local names, more, counts = {}, {}, {}
     for _, lane in ipairs(lanes_of) do

@@ -20,7 +20,8 @@ do
     return name ~= nil
   end
 
-  -- Take the job of an entry, which has been popped, of the lane whose turn it is. Return whether the turn may continue.
+  -- Take the job of an entry, which has been popped, of the lane whose turn it is. Return whether the turn may
+  -- continue.
   local function take_entry(claim, turn, entry)
     local id, rank = lanes.entry_of(entry)
     if is_tombstone(turn.list, id) then return true end
@@ -77,8 +78,8 @@ do
   -- The current turn. One table serves all turns of a call, since a table takes longer than a turn needs.
   local turn = {}
 
-  -- Take the next job of a lane, or up to `most` jobs of one task that follow each other; `busy` of its jobs occupy it. Return whether
-  -- the lane may continue.
+  -- Take the next job of a lane, or up to `most` jobs of one task that follow each other; `busy` of its jobs occupy it.
+  -- Return whether the lane may continue.
   local function take_turn(claim, lane, most, busy)
     turn.lane, turn.list, turn.internal, turn.busy = lane, 'lane:' .. lane, is_internal(lane), busy
     turn.popped, turn.taken, turn.stop, turn.moment = 0, nil, nil, nil
@@ -86,7 +87,8 @@ do
     turn.entered = turn.pass ~= nil
     local limited_to = lane_limits.of(lane)
     local goal = #claim.jobs + (limited_to == 1 and most or math.min(most, limited_to - turn.busy))
-    while #claim.jobs < goal and claim.looked < claim.limit + @MAX_LOOK@ and (turn.popped == 0 or claim.read < @MAX_CALL_BYTES@) do
+    while #claim.jobs < goal and claim.looked < claim.limit + @MAX_LOOK@
+      and (turn.popped == 0 or claim.read < @MAX_CALL_BYTES@) do
       local entry = picks.ask(claim, 'LPOP', turn.list)
       if not entry then break end
       claim.looked, turn.popped = claim.looked + 1, turn.popped + 1
@@ -105,8 +107,8 @@ do
     return false
   end
 
-  -- Let the lanes of a share take their turns: as many as its weight. Return whether the share may continue, and whether it is still
-  -- the share's turn: a turn may take several claims, and `meta.credit` has what is left of it.
+  -- Let the lanes of a share take their turns: as many as its weight. Return whether the share may continue, and
+  -- whether it is still the share's turn: a turn may take several claims, and `meta.credit` has what is left of it.
   local function take_share(claim, share, goal)
     local list = 'share:' .. share
     turns.serving = key(list)
@@ -135,8 +137,8 @@ do
     return continues, stays
   end
 
-  -- Take up to `count` jobs of lanes. A lane that may continue goes to the end of `turns`. A turn takes several times as long as a
-  -- job of `ready`, so a claim has a limited number of them.
+  -- Take up to `count` jobs of lanes. A lane that may continue goes to the end of `turns`. A turn takes several times
+  -- as long as a job of `ready`, so a claim has a limited number of them.
   function my.take(claim, count)
     local goal = #claim.jobs + count
     while #claim.jobs < goal and not picks.has_looked_enough(claim) and not picks.is_spent(claim) do

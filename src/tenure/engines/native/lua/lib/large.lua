@@ -1,5 +1,5 @@
--- lib large: large records. Redis serves no other client while a call reads them, so a call reads a limited number of bytes.
--- `meta.large` is set while there may be large records; without it no call asks for sizes.
+-- lib large: large records. Redis serves no other client while a call reads them, so a call reads a limited number of
+-- bytes. `meta.large` is set while there may be large records; without it no call asks for sizes.
 -- Defines: has_large, large, note_size, readable, some_of. Redis: reads and writes.
 local large = nil
 -- Whether there may be large records. `known`: what the caller has read.
@@ -17,7 +17,8 @@ local function note_size(bytes)
   end
 end
 
--- How many of these jobs, from the first on, one call may read within this number of bytes: at least one, if there is any.
+-- How many of these jobs, from the first on, one call may read within this number of bytes: at least one, if there is
+-- any.
 local function readable(ids, bytes)
   if not has_large() then return #ids end
   for n, id in ipairs(ids) do

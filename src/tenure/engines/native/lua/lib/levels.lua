@@ -1,4 +1,5 @@
--- lib levels: the priorities of which jobs wait, the highest first. `common`: including 0, the priority of `ready` and lanes.
+-- lib levels: the priorities of which jobs wait, the highest first. `common`: including 0, the priority of `ready` and
+-- lanes.
 -- Defines: waiting_levels. Redis: reads.
 local function waiting_levels(common)
   local found = {}

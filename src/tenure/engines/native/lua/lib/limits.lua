@@ -1,7 +1,8 @@
 -- lib limits: what a limit allows. A job names its limits in the word `m` of its shape, with the numbers of its code:
--- <name>:<cost>:<concurrency>:<interval in microseconds>:<burst>, with commas between. What is stored in the namespace's
--- `limits` replaces these numbers. State: `limit:<name>`, the time until which a rate is used up (GCRA: one number) and until
--- when the limit rests; `places:<name>`, one entry for each unit of a lease that is held: it names the lease.
+-- <name>:<cost>:<concurrency>:<interval in microseconds>:<burst>, with commas between. What is stored in the
+-- namespace's `limits` replaces these numbers. State: `limit:<name>`, the time until which a rate is used up (GCRA: one
+-- number) and until when the limit rests; `places:<name>`, one entry for each unit of a lease that is held: it names
+-- the lease.
 -- Needs: digits, reservations, shared_key. Sets: limits, rates. Redis: reads and writes.
 limits = {}
 do
@@ -15,7 +16,8 @@ do
       for name, cost, numbers in string.gmatch(word, '([^:,]+):(%d+):(%d*:%d*:%d*)') do
         local most, interval, burst = string.match(numbers, '^(%d*):(%d*):(%d*)$')
         table.insert(parsed[word], {
-          name = name, cost = tonumber(cost), most = tonumber(most), interval = tonumber(interval), burst = tonumber(burst),
+          name = name, cost = tonumber(cost), most = tonumber(most), interval = tonumber(interval),
+          burst = tonumber(burst),
           numbers = numbers,
         })
       end
@@ -59,8 +61,8 @@ end
 rates = {}
 do
   local my = rates
-  -- Until when a rate is used up after a job of this cost has started, and until when it may be. A job that costs more than the
-  -- burst starts when all of the burst is free.
+  -- Until when a rate is used up after a job of this cost has started, and until when it may be. A job that costs more
+  -- than the burst starts when all of the burst is free.
   function my.used_after(limit, state, micros, cost)
     local _, interval, burst = limits.numbers(limit, state)
     if not interval then return nil end
@@ -72,8 +74,8 @@ do
     return math.max(micros, state.used_until) + cost * interval, latest + math.max(0, cost - burst) * interval
   end
 
-  -- Whether a limit stops a job of this cost, and the moment (in ms) from which on it does not; nil: when a lease ends. `kept`: what
-  -- is kept free for another job: see lib reservations.
+  -- Whether a limit stops a job of this cost, and the moment (in ms) from which on it does not; nil: when a lease ends.
+  -- `kept`: what is kept free for another job: see lib reservations.
   function my.stops(limit, state, cost, time, micros, kept)
     if kept > 0 then
       local stops, moment = my.stops(limit, state, cost, time, micros, 0)

@@ -12,8 +12,8 @@ local function lines()
   return found
 end
 
--- The jobs that wait for another job with their key to end. They have no order by which a page could find them, so only the
--- first FOLLOW_LOOK are shown.
+-- The jobs that wait for another job with their key to end. They have no order by which a page could find them, so only
+-- the first FOLLOW_LOOK are shown.
 local function following()
   local found, cursor = {}, '0'
   repeat
@@ -24,8 +24,8 @@ local function following()
   return found
 end
 
--- About `count` of these jobs, to be removed, from the cursor `from` on ('' for the first). Answers also the next cursor; 0 at
--- the end.
+-- About `count` of these jobs, to be removed, from the cursor `from` on ('' for the first). Answers also the next
+-- cursor; 0 at the end.
 local function some_following(from, count)
   local page = call('HSCAN', key('again'), from == '' and '0' or from, 'COUNT', count)
   local ids = {}
@@ -66,8 +66,9 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes on hold, at a gate, parked and busy lanes, page by
--- page, from where the last call stopped: `<hash> <cursor>`. Answers the lanes and where to continue; '' at the end.
+-- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes on hold, at a gate, parked and busy lanes,
+-- page by page, from where the last call stopped: `<hash> <cursor>`. Answers the lanes and where to continue; '' at the
+-- end.
 local function some_lanes(from, count)
   local found = turns.in_turn(count)
   for _, lane in ipairs(#found == 0 and call('ZRANGE', key('holds'), 0, @PAGE_MAX@ - 1) or {}) do
@@ -91,8 +92,9 @@ local function some_lanes(from, count)
   return found, ''
 end
 
--- Take up to `limit` entries out of some lanes. Answers the ids, the number of entries, and where to continue; '' at the end.
--- `taken`: how many entries this call has taken before. A type error would lose their jobs, so it is left to the next call.
+-- Take up to `limit` entries out of some lanes. Answers the ids, the number of entries, and where to continue; '' at
+-- the end. `taken`: how many entries this call has taken before. A type error would lose their jobs, so it is left to
+-- the next call.
 local function pop_lanes(limit, from, taken)
   local found, on = some_lanes(from, limit)
   local ids, looked, check = {}, 0, taken > 0 and redis.pcall or call
@@ -119,8 +121,8 @@ local function pop_line(line, limit)
   return ids, #entries
 end
 
--- Take up to `limit` entries out of the lists of waiting jobs, from where the last call stopped ('' for the first call). Answers
--- the ids, whether there may be more, and where to continue.
+-- Take up to `limit` entries out of the lists of waiting jobs, from where the last call stopped ('' for the first
+-- call). Answers the ids, whether there may be more, and where to continue.
 local function pop_waiting(limit, from)
   local ids, left, on = {}, limit, from
   for _, line in ipairs(lines()) do

@@ -1,7 +1,8 @@
--- lib openlanes: lanes that leave a gate. An opened lane goes to the front of `turns`, with a note in `opened`: it tries first,
--- and keeps its place at the gate if it fails. One lane is opened at a time. If it takes a job and there is room for more, or if
--- it takes none, the next one is opened, so no place stays free while a lane waits for it.
--- Needs: gates, lanes, reservations, shared_key, turns, wake_one. Sets: open_lanes, passes, prefix. Redis: reads and writes.
+-- lib openlanes: lanes that leave a gate. An opened lane goes to the front of `turns`, with a note in `opened`: it
+-- tries first, and keeps its place at the gate if it fails. One lane is opened at a time. If it takes a job and there
+-- is room for more, or if it takes none, the next one is opened, so no place stays free while a lane waits for it.
+-- Needs: gates, lanes, reservations, shared_key, turns, wake_one. Sets: open_lanes, passes, prefix. Redis: reads and
+-- writes.
 open_lanes = {}
 do
   local my = open_lanes

@@ -35,7 +35,8 @@ local function add_waits(my)
     return true
   end
 
-  -- Let the limit of a job rest, which returns to the front. A job that does not have this limit waits for its time itself.
+  -- Let the limit of a job rest, which returns to the front. A job that does not have this limit waits for its time
+  -- itself.
   function my.defer(all, lease)
     local name, ms, word = lease.head, tonumber(lease.ms), lease.shape ~= '' and shapes.word(lease.shape, 'm') or ''
     if name ~= '' then
@@ -52,8 +53,8 @@ end
 local outcomes = setmetatable({ add_waits, function(my)
   local BAD_ENDS = { f = 'failed', b = 'broken', x = 'cancelled' }
 
-  -- What the outcomes of one call have in common. `front`: jobs that return to the front: see `finish`. `unroutable`: the jobs that no
-  -- worker can run; the keys that get them are read before anything has changed.
+  -- What the outcomes of one call have in common. `front`: jobs that return to the front: see `finish`. `unroutable`:
+  -- the jobs that no worker can run; the keys that get them are read before anything has changed.
   function my.prepare(config, time, micros, worker, ids, unroutable)
     for _, id in ipairs(unroutable) do call('ZCARD', key('unroutable:' .. task_of(call('HGET', key('jobs'), id)))) end
     return { config = config, time = time, micros = micros, worker = worker, cancels = notes.cancels(ids), front = {} }
@@ -61,7 +62,8 @@ local outcomes = setmetatable({ add_waits, function(my)
 
   local function end_as(state, all, lease, failed, error)
     local failures = lease.failures + failed
-    end_badly(all.config, all.time, state, lease.id, failures, lease.crashes, lease.token, all.worker, lease.claimed, error)
+    end_badly(all.config, all.time, state, lease.id, failures, lease.crashes, lease.token, all.worker, lease.claimed,
+      error)
   end
 
   local function leave_unroutable(lease)
@@ -77,7 +79,8 @@ local outcomes = setmetatable({ add_waits, function(my)
     shapes.place(lease.id, lease.shape, false)
   end
 
-  -- Settle a lease, with the kinds of settle_full, and `k=1` for a round of a persistent job. Return whether to wake a worker.
+  -- Settle a lease, with the kinds of settle_full, and `k=1` for a round of a persistent job. Return whether to wake a
+  -- worker.
   function my.settle(all, lease)
     local kind, state = lease.kind, BAD_ENDS[lease.kind]
     if kind == 'l' or kind == 'k' then

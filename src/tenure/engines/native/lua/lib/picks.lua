@@ -5,14 +5,15 @@ local picks = {}
 do
   local my = picks
 
-  -- A claim that begins. `token`: the last one that was given; `isolate`: the doubtful crashes that make a job a suspect.
-  -- Its other fields: `texts` of the claims; `ids` of the jobs; `read`, bytes; `looked`, entries; `turned`, lanes; `unlaned`, entries that
-  -- lanes lost; `occupied` and `busy_texts`, what lanes.occupy has to write; `isolates`, whether a job was isolated; `of_lane` and `has_only_lanes`,
-  -- as claim_full sets them; `refused`, the error
-  -- of a list in whose place is another program's data: the claim ends with the jobs that it has, or with the error.
+  -- A claim that begins. `token`: the last one that was given; `isolate`: the doubtful crashes that make a job a
+  -- suspect. Its other fields: `texts` of the claims; `ids` of the jobs; `read`, bytes; `looked`, entries; `turned`,
+  -- lanes; `unlaned`, entries that lanes lost; `occupied` and `busy_texts`, what lanes.occupy has to write; `isolates`,
+  -- whether a job was isolated; `of_lane` and `has_only_lanes`, as claim_full sets them; `refused`, the error of a list
+  -- in whose place is another program's data: the claim ends with the jobs that it has, or with the error.
   function my.new(time, micros, kind, limit, token, isolate)
     return {
-      time = time, micros = micros, kind = kind, limit = limit, token = token, isolate = isolate, jobs = {}, texts = {}, dropped = {},
+      time = time, micros = micros, kind = kind, limit = limit, token = token, isolate = isolate, jobs = {},
+      texts = {}, dropped = {},
       ids = {}, read = 0, looked = 0, turned = 0, unlaned = 0, occupied = {}, busy_texts = {}, how = 0,
     }
   end
@@ -32,7 +33,8 @@ do
     return found or nil
   end
 
-  -- Write which lanes the jobs occupy that were taken out of line. Before that, nothing else of this call may ask whether a lane may run.
+  -- Write which lanes the jobs occupy that were taken out of line. Before that, nothing else of this call may ask
+  -- whether a lane may run.
   function my.occupy(claim)
     if #claim.occupied == 0 then return end
     lanes.occupy(claim.occupied, claim.busy_texts)
@@ -92,8 +94,8 @@ do
     return claim.tries
   end
 
-  -- Take up to `count` jobs from the front of a list. Entries without a job must not hide the jobs behind them, so the search
-  -- continues up to the limit of a call.
+  -- Take up to `count` jobs from the front of a list. Entries without a job must not hide the jobs behind them, so the
+  -- search continues up to the limit of a call.
   function my.take_list(claim, list, count)
     local goal = #claim.jobs + count
     while #claim.jobs < goal and claim.looked < claim.limit + @MAX_LOOK@ and claim.read < @CLAIM_BYTES@ do

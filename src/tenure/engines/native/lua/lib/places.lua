@@ -1,5 +1,5 @@
--- lib places: the places that leases hold at their limits. An entry names its lease, so it can be removed once and no more: by the
--- step that takes the claim out of `held:<worker>`.
+-- lib places: the places that leases hold at their limits. An entry names its lease, so it can be removed once and no
+-- more: by the step that takes the claim out of `held:<worker>`.
 -- Needs: digits, limits, open_lanes, rates, shapes, shared_key. Sets: places. Redis: reads and writes.
 places = {}
 do
@@ -12,8 +12,8 @@ do
     return entries
   end
 
-  -- Take the places of a job that starts under this token. `used` has the numbers that the code of the latest one gave, for lists of
-  -- limits only: with pcall, since another program's data there must not stop a claim.
+  -- Take the places of a job that starts under this token. `used` has the numbers that the code of the latest one gave,
+  -- for lists of limits only: with pcall, since another program's data there must not stop a claim.
   function my.take(limit, token, most)
     local count = most and math.min(limit.cost, most) or 1
     call('SADD', shared_key('places:' .. limit.name), unpack(entries_of(limit, token, count)))
@@ -43,7 +43,9 @@ do
     end
     for _, name in ipairs(order) do
       limits.forget(name)
-      if redis.pcall('EXISTS', shared_key('places:' .. name)) == 0 then redis.pcall('HDEL', shared_key('used'), name) end
+      if redis.pcall('EXISTS', shared_key('places:' .. name)) == 0 then
+        redis.pcall('HDEL', shared_key('used'), name)
+      end
       open_lanes.open_all(name)
     end
   end

@@ -1,6 +1,7 @@
--- lib reservations: places that are kept free for a job with several limits, when floods of jobs keep each of these full. Its lane
--- notes its costs in the namespace's `reserved`, of all its limits or of none: `<until> <cost> <queue's prefix> <lane>`. So two such jobs
--- cannot wait for each other. What is noted holds while the lane waits at a gate of a queue that workers serve.
+-- lib reservations: places that are kept free for a job with several limits, when floods of jobs keep each of these
+-- full. Its lane notes its costs in the namespace's `reserved`, of all its limits or of none: `<until> <cost> <queue's
+-- prefix> <lane>`. So two such jobs cannot wait for each other. What is noted holds while the lane waits at a gate of a
+-- queue that workers serve.
 -- Needs: digits, limits, shared_key. Sets: reservations. Redis: reads and writes.
 reservations = {}
 do
@@ -11,7 +12,8 @@ do
     if one.lasts <= time or one.lasts > time + @RESERVED_MOST_MS@ then return false end
     local seen = tonumber(redis.pcall('HGET', one.queue .. ':meta', 'seen') or 0) or 0
     return seen >= time - @RESERVED_SEEN_MS@ and redis.pcall('HEXISTS', one.queue .. ':settings', 'paused') == 0
-      and (redis.pcall('HEXISTS', one.queue .. ':gated', one.lane) == 1 or redis.pcall('HEXISTS', one.queue .. ':opened', one.lane) == 1)
+      and (redis.pcall('HEXISTS', one.queue .. ':gated', one.lane) == 1
+        or redis.pcall('HEXISTS', one.queue .. ':opened', one.lane) == 1)
   end
 
   -- The reservation of a limit {lasts, cost, queue, lane}; nil: none.

@@ -1,7 +1,7 @@
 -- lib rows: a job as it moves from server to server: {kind, id, record, text, place, rank, lasts}.
--- kind: w waits in its line, i in `isolated`, s for its time (place: when it is due), f for another job with its key, e has ended
--- (place: `<state> <expires>`, text: its end, record '' of a completed job; else text: its tries). rank: in the lane that it occupies, lasts: until when it has its
--- unique key, as `unique` has it; both '' for none.
+-- kind: w waits in its line, i in `isolated`, s for its time (place: when it is due), f for another job with its key, e
+-- has ended (place: `<state> <expires>`, text: its end, record '' of a completed job; else text: its tries). rank: in
+-- the lane that it occupies, lasts: until when it has its unique key, as `unique` has it; both '' for none.
 -- Defines: rows. Redis: reads and writes.
 --@include wake due unique large laneends
 local rows = {}

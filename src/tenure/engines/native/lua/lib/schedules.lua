@@ -1,8 +1,9 @@
--- lib schedules: `schedules` has name → `<digest> <source>` newline definition, `ticks` name → the state, a line and the
--- reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`, and `<ran> <id>` of
--- up to RUNS_KEPT earlier jobs, the newest first; `due` name → when its tick is due. `announced:<source>` has `<name> <digest>` → when a worker announced it last; and `@last` and
--- `@since`: the last announcement, and the first one without a pause. `moved` has name → when a worker of any source
--- announced last that its code has this schedule under another name.
+-- lib schedules: `schedules` has name → `<digest> <source>` newline definition, `ticks` name → the state, a line and
+-- the reason of a pause: `<planned> <fire> <runs> <skipped> <missed> <last planned> <ran> <last id> <paused>`, and
+-- `<ran> <id>` of up to RUNS_KEPT earlier jobs, the newest first; `due` name → when its tick is due.
+-- `announced:<source>` has `<name> <digest>` → when a worker announced it last; and `@last` and `@since`: the last
+-- announcement, and the first one without a pause. `moved` has name → when a worker of any source announced last that
+-- its code has this schedule under another name.
 -- Needs: digits. Defines: schedules. Redis: reads and writes.
 local schedules = {}
 local STATE = { 'planned', 'fire', 'runs', 'skipped', 'missed', 'last_planned', 'ran', 'last', 'paused' }
@@ -20,8 +21,8 @@ function schedules.owner_of(name)
   return string.match(call('HGET', key('schedules'), name) or '', '^(%S+) ([^\n]+)\n')
 end
 
--- Whether a source may have the schedules of `owner`: they are its own, or no worker of `owner`, which is no user (`-`),
--- has announced itself since `past`.
+-- Whether a source may have the schedules of `owner`: they are its own, or no worker of `owner`, which is no user
+-- (`-`), has announced itself since `past`.
 function schedules.may_take(source, owner, past)
   if owner == source then return true end
   if source == '-' or owner == '-' then return false end

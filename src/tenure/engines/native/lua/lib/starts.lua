@@ -3,14 +3,16 @@
 starts = {}
 do
   local my = starts
-  -- The limit that stops a job, and the moment from which on it does not (nil: when a lease ends); nil: it may start. `entered`:
-  -- its lane was opened, or a job before it in this turn has started; other lanes wait behind those at the gate. `lane`: of the job; nil
-  -- for a suspect. An error instead of a name: another program's data is in the place of a key.
+  -- The limit that stops a job, and the moment from which on it does not (nil: when a lease ends); nil: it may start.
+  -- `entered`: its lane was opened, or a job before it in this turn has started; other lanes wait behind those at the
+  -- gate. `lane`: of the job; nil for a suspect. An error instead of a name: another program's data is in the place of
+  -- a key.
   function my.stopped_by(word, entered, time, micros, lane)
     for _, limit in ipairs(limits.of(word)) do
       local state = limits.state(limit.name)
       if state.refused then return state.refused end
-      local stops, moment = rates.stops(limit, state, limit.cost, time, micros, reservations.kept_from(lane, limit.name, state, time))
+      local stops, moment = rates.stops(limit, state, limit.cost, time, micros,
+        reservations.kept_from(lane, limit.name, state, time))
       if state.is_cut then
         rates.write(limit.name, state, time, micros)
         state.is_cut = nil
@@ -20,8 +22,8 @@ do
     end
   end
 
-  -- Whether a limit stops a suspect. One claim takes one with limits (`entered`: there was one), since each uses of its limits
-  -- what the next one may not. Answers also `entered` for the next one.
+  -- Whether a limit stops a suspect. One claim takes one with limits (`entered`: there was one), since each uses of its
+  -- limits what the next one may not. Answers also `entered` for the next one.
   function my.stops_suspect(shape, entered, time, micros)
     if not has_places(shape) then return false, entered end
     local name, moment = my.stopped_by(shapes.word(shape, 'm'), true, time, micros)

@@ -1,14 +1,15 @@
--- lib suspects: jobs that were running when two workers died wait in `isolated`, since any of them may be to blame. Half as many of
--- them as the worker has slots may run together, and with each further death half of that. After `config.alone` deaths a job runs
--- alone. Of these the latest claim stands first: a job that kills its worker has mostly just begun.
+-- lib suspects: jobs that were running when two workers died wait in `isolated`, since any of them may be to blame.
+-- Half as many of them as the worker has slots may run together, and with each further death half of that. After
+-- `config.alone` deaths a job runs alone. Of these the latest claim stands first: a job that kills its worker has
+-- mostly just begun.
 -- Needs: digits. Defines: suspects. Redis: reads and writes.
 --@include lazy blame picks
 --@include company
 
 -- The suspects that wait: a part of `suspects`.
 local function add_waiting(my)
-  -- Take a suspect out of the list. Answers its record; nil for one that is gone, or whose lane has been parked since: that
-  -- one goes back into its lane.
+  -- Take a suspect out of the list. Answers its record; nil for one that is gone, or whose lane has been parked since:
+  -- that one goes back into its lane.
   function my.take_out(id)
     local record = call('HGET', key('jobs'), id)
     local shape = shape_of(record)
@@ -27,7 +28,9 @@ local function add_waiting(my)
     for n, text in ipairs(call('HMGET', key('tries'), unpack(ids))) do
       local failures, crashes, doubtful = counted(text)
       local list, stays = doubtful < config.alone and together or alone, has_limits()
-      if stays then stays, entered = starts.stops_suspect(shape_of(call('HGET', key('jobs'), ids[n])), entered, time, micros) end
+      if stays then
+        stays, entered = starts.stops_suspect(shape_of(call('HGET', key('jobs'), ids[n])), entered, time, micros)
+      end
       if not stays then list[#list + 1] = { ids[n], failures, crashes, doubtful } end
     end
     return together, alone
@@ -35,8 +38,9 @@ local function add_waiting(my)
 end
 
 local suspects = setmetatable({ add_waiting, function(my)
-  -- Choose up to `room` suspects and take them out of the list, as {id, record, failures, crashes}. For one that runs alone,
-  -- return also for how many ms nothing else is claimed, and the kind of its claim; -1: the worker is to prepare for one; else 0.
+  -- Choose up to `room` suspects and take them out of the list, as {id, record, failures, crashes}. For one that runs
+  -- alone, return also for how many ms nothing else is claimed, and the kind of its claim; -1: the worker is to prepare
+  -- for one; else 0.
   local company = nil
   local function choose(config, time, micros, worker, slots, kind, room)
     company = company or company_of(config, time, blame.held(worker))
@@ -60,8 +64,8 @@ local suspects = setmetatable({ add_waiting, function(my)
     return chosen, kind == '' and #alone > 0 and ask_to_prepare(config, time) or 0
   end
 
-  -- Take suspects for a claim: one that runs alone, or as many as may run together with those that the worker holds. `kind`: as
-  -- claim_full has it in `alone`.
+  -- Take suspects for a claim: one that runs alone, or as many as may run together with those that the worker holds.
+  -- `kind`: as claim_full has it in `alone`.
   function my.take(claim, config, worker, slots, kind)
     local room = claim.limit - #claim.jobs
     if room <= 0 or call('EXISTS', key('isolated')) == 0 then return end

@@ -1,5 +1,5 @@
--- lib tombstones: entries of lists of waiting jobs that stay when the job is cancelled, discarded or rescheduled. A tombstone is counted
--- under the name of its list and its id, since the same id may wait in another list by then.
+-- lib tombstones: entries of lists of waiting jobs that stay when the job is cancelled, discarded or rescheduled. A
+-- tombstone is counted under the name of its list and its id, since the same id may wait in another list by then.
 -- Defines: drop_tombstones, has_tombstones, is_tombstone, tombstone_name. Redis: reads and writes.
 local function tombstone_name(list, id)
   return list == 'ready' and id or '@' .. list .. '/' .. id
@@ -29,8 +29,8 @@ local function is_tombstone(list, id)
   return true
 end
 
--- Forget all tombstones when no job waits. A count that stayed, since another program emptied a list, would one day hide a
--- job of the same id.
+-- Forget all tombstones when no job waits. A count that stayed, since another program emptied a list, would one day
+-- hide a job of the same id.
 local function drop_tombstones()
   if has_tombstones() and tonumber(call('HGET', key('meta'), 'laned') or 0) <= 0 then
     call('DEL', key('ghosts'))

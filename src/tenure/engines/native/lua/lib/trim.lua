@@ -2,7 +2,8 @@
 -- Defines: trim. Redis: reads.
 --@include forget
 
--- Keep at most `max` records of a state. Records that expire first go first; those of jobs that block a lane do not count.
+-- Keep at most `max` records of a state. Records that expire first go first; those of jobs that block a lane do not
+-- count.
 local function trim(state, max)
   if call('ZCARD', key(state)) > max then
     local over = math.min(call('ZCOUNT', key(state), '-inf', '(@NEVER_MS@') - max, 1000)

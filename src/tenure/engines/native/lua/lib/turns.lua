@@ -1,12 +1,13 @@
--- lib turns: the order in which lanes are served. `turns` has lanes with a next job that may be claimed, and shares with such lanes.
--- A lane whose name begins with `@` is internal: all jobs without a lane that have the same limits and the same share wait in
--- it, and none of them occupies it.
+-- lib turns: the order in which lanes are served. `turns` has lanes with a next job that may be claimed, and shares
+-- with such lanes. A lane whose name begins with `@` is internal: all jobs without a lane that have the same limits and
+-- the same share wait in it, and none of them occupies it.
 -- Defines: is_internal, turns. Redis: reads and writes.
 --@include lazy
 local function is_internal(lane) return string.byte(lane) == 64 end
 
 local turns = setmetatable({ function(my)
-  -- The share of an internal lane. The lanes of a share take their turns in `share:<share>`, and the share, as `$<share>`, in `turns`.
+  -- The share of an internal lane. The lanes of a share take their turns in `share:<share>`, and the share, as
+  -- `$<share>`, in `turns`.
   local function share_of(lane) return string.match(lane, '^@[^@]*@(.+)$') end
 
   -- The lanes whose turn comes first, about `count` of them.
@@ -21,7 +22,8 @@ local turns = setmetatable({ function(my)
     return found
   end
 
-  -- Give lanes a turn: the next with `first`, else the last. `serving`: the list of the share whose turn it is at a claim.
+  -- Give lanes a turn: the next with `first`, else the last. `serving`: the list of the share whose turn it is at a
+  -- claim.
   function my.add(lanes, first)
     local push, entries = first and 'LPUSH' or 'RPUSH', {}
     for _, lane in ipairs(lanes) do

@@ -1,5 +1,5 @@
--- lib types: check the types of all keys that a call may write, before it writes any: Lua has no rollback. Another program's
--- data at one of our names stops the queue with an error until it is removed.
+-- lib types: check the types of all keys that a call may write, before it writes any: Lua has no rollback. Another
+-- program's data at one of our names stops the queue with an error until it is removed.
 -- Sets: uses_features. Defines: check_types. Redis: reads.
 --@include waitingtypes
 local function check_types()

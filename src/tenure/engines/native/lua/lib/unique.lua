@@ -43,8 +43,8 @@ local uniques = setmetatable({ function(my)
     call('ZREM', key('windows'), unique)
   end
 
-  -- Free the key of a job that has started or ended. With `gone` the job was cancelled or removed, which ends the time of
-  -- its key, too. A job that waits to run after this one gets the key and its place in line.
+  -- Free the key of a job that has started or ended. With `gone` the job was cancelled or removed, which ends the time
+  -- of its key, too. A job that waits to run after this one gets the key and its place in line.
   function my.free_key(shape, id, gone)
     local mode, unique = my.key_of(shape)
     if not mode then return end

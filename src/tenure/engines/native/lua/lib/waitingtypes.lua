@@ -9,12 +9,14 @@ end
 -- Whether no key is there of those that `check_waiting` checks, except those of lanes.
 local only_lanes = false
 
--- The keys by which jobs of lanes, priorities and unique keys wait, and what stops jobs. Most queues lack most of them, so one command
--- asks whether any of those is there. (Not with one ZINTER, which takes plain sets, too.) Finds out `uses_features` and `only_lanes`.
+-- The keys by which jobs of lanes, priorities and unique keys wait, and what stops jobs. Most queues lack most of them,
+-- so one command asks whether any of those is there. (Not with one ZINTER, which takes plain sets, too.) Finds out
+-- `uses_features` and `only_lanes`.
 local function check_waiting()
   local in_lanes = call('HLEN', key('busy')) + call('HLEN', key('lanes')) + call('LLEN', key('turns'))
   local others = call(
-    'EXISTS', key('isolated'), key('priorities'), key('settings'), key('limits'), key('parked'), key('unique'), key('again'),
+    'EXISTS', key('isolated'), key('priorities'), key('settings'), key('limits'), key('parked'), key('unique'),
+    key('again'),
     key('ghosts'), key('windows'), key('holds'), key('suspects')
   )
   if others > 0 then

@@ -1,6 +1,7 @@
--- lib wake: idle workers block on a list that holds at most one token. The worker that takes the token claims, and leaves a
--- new one when more jobs wait: one job wakes one worker, a thousand jobs wake as many workers as they need.
--- `woke`: ! if this call has woken a worker. The workers of a queue with partitions wait elsewhere; the caller sees to them.
+-- lib wake: idle workers block on a list that holds at most one token. The worker that takes the token claims, and
+-- leaves a new one when more jobs wait: one job wakes one worker, a thousand jobs wake as many workers as they need.
+-- `woke`: ! if this call has woken a worker. The workers of a queue with partitions wait elsewhere; the caller sees to
+-- them.
 -- Defines: is_awake, wake_one, woke. Redis: reads and writes.
 local awake, woke = nil, ''
 local function is_awake()

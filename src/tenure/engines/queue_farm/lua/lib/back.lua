@@ -7,7 +7,8 @@ local function lease_of(worker, id)
   if type(text) ~= 'string' then return nil end
   local token, claimed, kind, attempts, at, lane = string.match(text, '^(%d+) (%d+) (%w+) (%d+) (%d+) (.*)$')
   if not token then return nil end
-  return { token = token, claimed = claimed, kind = kind, attempts = attempts, at = tonumber(at), lane = lane, worker = worker, id = id }
+  return { token = token, claimed = claimed, kind = kind, attempts = attempts, at = tonumber(at), lane = lane,
+    worker = worker, id = id }
 end
 
 local function batch_of(lane)
@@ -56,8 +57,8 @@ local function held_lanes(worker)
   return order
 end
 
--- Whether the batch of these leases is still the worker's: an original client that takes it over writes its own fetchAt, and counts an
--- attempt; one that ends it late takes its ids out of the list. Answers the batch.
+-- Whether the batch of these leases is still the worker's: an original client that takes it over writes its own
+-- fetchAt, and counts an attempt; one that ends it late takes its ids out of the list. Answers the batch.
 local function standing(leases)
   local batch = batch_of(leases.lane)
   if not batch or batch.token ~= leases.token or batch.worker ~= leases.worker then return nil end
@@ -116,8 +117,8 @@ local function uncount_attempt(id)
   if call('EXISTS', job_key(id)) == 1 then call('HINCRBY', job_key(id), 'attempts', -1) end
 end
 
--- Release the batch of these leases to the front of its lane, which has no turn then. Answers how many jobs came back, and whether the
--- next one of the lane is to run alone. `alone`: beside a job that ran alone no other job is to blame.
+-- Release the batch of these leases to the front of its lane, which has no turn then. Answers how many jobs came back,
+-- and whether the next one of the lane is to run alone. `alone`: beside a job that ran alone no other job is to blame.
 local function release(config, time, leases, alone)
   if not standing(leases) then
     lose(config, time, leases)
@@ -143,8 +144,9 @@ local function release(config, time, leases, alone)
   return #all, is_lonely
 end
 
--- Add what a worker holds to `entries`, by lane. With `crashed` the earliest claims count as crashed: as many as can have been running,
--- which is twice the worker's slots, since some jobs may just have ended. The others had not started.
+-- Add what a worker holds to `entries`, by lane. With `crashed` the earliest claims count as crashed: as many as can
+-- have been running, which is twice the worker's slots, since some jobs may just have ended. The others had not
+-- started.
 local function collect(entries, worker, crashed)
   local number = 0
   for _, leases in ipairs(held_lanes(worker)) do
@@ -156,8 +158,8 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Of the lanes whose next job is to run alone,
--- the latest claim comes first. Answers how many jobs came back, and whether there are more.
+-- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Of the lanes whose next job is
+-- to run alone, the latest claim comes first. Answers how many jobs came back, and whether there are more.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return tonumber(a.token) > tonumber(b.token) end)
   local alone, lonely, total, rest = {}, {}, 0, false

@@ -51,8 +51,8 @@ local function add_turn(lane, front)
   wake_one()
 end
 
--- Forget a lane without jobs, in the same step for all clients. An original worker may be about to fetch from it, so it is looked
--- at again: see lib find.
+-- Forget a lane without jobs, in the same step for all clients. An original worker may be about to fetch from it, so it
+-- is looked at again: see lib find.
 local function drop_lane(time, lane)
   if call('HEXISTS', key('meta'), 'originals') == 1 then call('ZADD', key('dropped'), time, lane) end
   call('SREM', wire('active'), lane)
@@ -62,7 +62,8 @@ local function drop_lane(time, lane)
   call('DEL', fetch_key(lane))
 end
 
--- Note the batch of an original client in this lane: when it was fetched, when it was first seen here, and after how long it has stalled.
+-- Note the batch of an original client in this lane: when it was fetched, when it was first seen here, and after how
+-- long it has stalled.
 local function observe(config, time, lane)
   local sum = 0
   for _, id in ipairs(call('LRANGE', active_key(lane), 0, @FOREIGN_BATCH@ - 1)) do
@@ -75,12 +76,14 @@ local function observe(config, time, lane)
   call('ZREM', key('ready'), lane)
 end
 
--- While no Tenure worker is about, nothing removes the lanes that originals empty. So `known` and `ready` expire then, at one moment.
--- A worker finds the lanes in `active`, as those of original producers.
+-- While no Tenure worker is about, nothing removes the lanes that originals empty. So `known` and `ready` expire then,
+-- at one moment. A worker finds the lanes in `active`, as those of original producers.
 local function bound_index(time)
   local found = tonumber(call('HGET', key('meta'), 'found') or nil)
   if found and time - found < @PRESENCE_TTL_MS@ or call('PTTL', key('known')) >= 0 then return end
-  for _, suffix in ipairs({ 'known', 'ready', 'wake' }) do call('PEXPIREAT', key(suffix), digits(time + @INDEX_TTL_MS@)) end
+  for _, suffix in ipairs({ 'known', 'ready', 'wake' }) do
+    call('PEXPIREAT', key(suffix), digits(time + @INDEX_TTL_MS@))
+  end
   call('PEXPIRE', key('meta'), @META_TTL_MS@)
 end
 
@@ -88,7 +91,9 @@ end
 local function place(config, time, lane, front)
   local waiting, active = lengths_of(lane)
   if not waiting then
-    if call('HSET', key('parked'), lane, 'spoiled') == 1 then spoiled[#spoiled + 1] = { spoiled_key(lane), lane, 'spoiled' } end
+    if call('HSET', key('parked'), lane, 'spoiled') == 1 then
+      spoiled[#spoiled + 1] = { spoiled_key(lane), lane, 'spoiled' }
+    end
     call('ZREM', key('ready'), lane)
     return false
   end

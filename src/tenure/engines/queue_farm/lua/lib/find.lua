@@ -22,7 +22,8 @@ local function recheck(config, time, lane, text)
   place(config, time, lane)
 end
 
--- Whether it is time to look again, for all workers together. Where none was about, the index has a time to live: see lib farm.
+-- Whether it is time to look again, for all workers together. Where none was about, the index has a time to live: see
+-- lib farm.
 local function may_look(config, time)
   local last = tonumber(call('HGET', key('meta'), 'found') or nil) or 0
   if time >= last and time - last < config.find then return false end
@@ -32,7 +33,8 @@ local function may_look(config, time)
   return true
 end
 
--- Of these lanes, those without jobs, and the others. Many are empty where there are any, so they are asked about together.
+-- Of these lanes, those without jobs, and the others. Many are empty where there are any, so they are asked about
+-- together.
 local function split_empty(lanes)
   local empty, others = {}, {}
   for first = 1, #lanes, @TOGETHER@ do
@@ -52,8 +54,8 @@ local function forget_fetches(lanes)
   if #lanes > 0 then call('DEL', unpack(lanes)) end
 end
 
--- Look again at lanes that were dropped: an original worker that polled one late has written its fetchAt, and one that failed late
--- has returned its jobs without an entry in `active`. Answers how many.
+-- Look again at lanes that were dropped: an original worker that polled one late has written its fetchAt, and one that
+-- failed late has returned its jobs without an entry in `active`. Answers how many.
 local function sweep_dropped(config, time, limit)
   local lanes = call('ZRANGEBYSCORE', key('dropped'), '-inf', time - @DROPPED_MS@, 'LIMIT', 0, limit)
   if #lanes == 0 then return 0 end
@@ -66,8 +68,8 @@ local function sweep_dropped(config, time, limit)
   return #lanes
 end
 
--- Take in the lanes that original producers made active. Those without jobs are left to no client. A lane with a batch of Tenure's
--- is among them when the index has expired: that batch is no original's.
+-- Take in the lanes that original producers made active. Those without jobs are left to no client. A lane with a batch
+-- of Tenure's is among them when the index has expired: that batch is no original's.
 local function take_in(config, time, news)
   local lanes, drops = {}, {}
   for n = 1, math.min(#news, @NEWS_MOST@) do lanes[n] = news[n] end

@@ -1,7 +1,8 @@
 -- lib jobs: jobs in the hash of the original clients, and the records of those that ended otherwise than completed.
 --@include farm
 local FIELDS = {
-  'data', 'queuedAt', 'timeout', 'maxAttempts', 'attempts', 'deleteAt', 'deletedAt', 'finishAt', 'workerId', 'attemptAt', 'errorAt',
+  'data', 'queuedAt', 'timeout', 'maxAttempts', 'attempts', 'deleteAt', 'deletedAt', 'finishAt', 'workerId',
+  'attemptAt', 'errorAt',
   'tenure:lane', 'tenure:own', 'tenure:crashes', 'tenure:known', 'tenure:error',
 }
 local WIRE_ENDS = { failed = 'maxAttempts', broken = 'maxAttempts', invalid = 'dataInvalidError', cancelled = 'delete' }
@@ -43,7 +44,8 @@ local function row_of(state, id, job, lane, delivered, more)
   local failures = math.max(0, job.deliveries - (delivered or 0) - job.crashes)
   more = more or {}
   return {
-    state, id, job.data, tostring(failures), tostring(job.crashes), job.queuedAt or '', job.timeout or '', job.maxAttempts or '',
+    state, id, job.data, tostring(failures), tostring(job.crashes), job.queuedAt or '', job.timeout or '',
+    job.maxAttempts or '',
     job['tenure:own'] or '', lane or job['tenure:lane'] or '', job['tenure:error'] or '',
     more.worker or '', more.token or '', more.started or '', more.ended or '', more.expires or '', more.group or '',
     tostring(job.doubtful or 0),
@@ -52,7 +54,8 @@ end
 
 -- The values of a record, in this order.
 local KEPT = {
-  'state', 'tenure:lane', 'data', 'queuedAt', 'timeout', 'maxAttempts', 'tenure:own', 'failures', 'crashes', 'worker', 'token',
+  'state', 'tenure:lane', 'data', 'queuedAt', 'timeout', 'maxAttempts', 'tenure:own', 'failures', 'crashes', 'worker',
+  'token',
   'started', 'ended', 'expires', 'wire', 'tenure:error',
 }
 
@@ -110,7 +113,8 @@ local function end_on_wire(config, time, id, lane, kind)
   if kind == 'delete' then call('HSET', job_key(id), 'deletedAt', time) end
 end
 
--- Keep the record of a job that failed, broke or was cancelled, whole. `how`: a name of WIRE_ENDS. `who`: worker, token, started.
+-- Keep the record of a job that failed, broke or was cancelled, whole. `how`: a name of WIRE_ENDS. `who`: worker,
+-- token, started.
 local function end_badly(config, time, how, id, job, lane, failures, body, who)
   local state = how == 'invalid' and 'broken' or how
   local kept = {
@@ -130,7 +134,8 @@ local function end_badly(config, time, how, id, job, lane, failures, body, who)
   end
 end
 
--- The lane in which a job waits or is active; `waits` or `active`. Of a job that an original client enqueued, it is searched for.
+-- The lane in which a job waits or is active; `waits` or `active`. Of a job that an original client enqueued, it is
+-- searched for.
 local function find_job(id, job)
   local lanes = job['tenure:lane'] and { job['tenure:lane'] } or call('SRANDMEMBER', wire('active'), @LANES_MOST@)
   for _, lane in ipairs(lanes) do

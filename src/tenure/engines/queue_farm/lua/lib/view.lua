@@ -6,7 +6,8 @@ local function view_of(id, lane)
   if not job or job.finishAt then return nil end
   local lease = job.workerId and lease_of(job.workerId, id)
   if lease and lease.attempts == job.attempts then
-    return row_of('active', id, job, lease.lane, 1, { worker = job.workerId, token = lease.token, started = lease.claimed })
+    return row_of('active', id, job, lease.lane, 1, { worker = job.workerId, token = lease.token,
+      started = lease.claimed })
   end
   lane = lane or job['tenure:lane']
   if runs_elsewhere(job) and not (lane and lengths_of(lane) and call('LPOS', queue_key(lane), id)) then

@@ -1,5 +1,5 @@
--- lib adopt: an item that was added again, has no lease and was in no list at two looks, a time apart: its producer died half-way.
--- Only the second look searches the lists, for a few items of one call. The others keep their marks.
+-- lib adopt: an item that was added again, has no lease and was in no list at two looks, a time apart: its producer
+-- died half-way. Only the second look searches the lists, for a few items of one call. The others keep their marks.
 local searched = 0
 
 local function adopt(id, stray_ms)
@@ -15,7 +15,9 @@ local function adopt(id, stray_ms)
     call('PEXPIRE', stray, stray_ms + @CALLERS_MARK_MS@)
   elseif time - since >= stray_ms and searched < @SEARCHES_MAX@ then
     searched = searched + 1
-    if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then call('LPUSH', key('queue'), id) end
+    if not call('LPOS', key('queue'), id) and not call('LPOS', key('processing'), id) then
+      call('LPUSH', key('queue'), id)
+    end
     call('ZREM', stray, id)
   end
 end

@@ -1,9 +1,9 @@
--- lib back: leases that were not settled come back: to the front, in the order of their claims; those of the drop-in client to the
--- end, as with other clients.
+-- lib back: leases that were not settled come back: to the front, in the order of their claims; those of the drop-in
+-- client to the end, as with other clients.
 --@include leases retire claims crashes
 
--- Count the crash of a lease that comes back, if it is one: beside a job that ran alone no other job is to blame. Answers the
--- doubtful crashes of the job, and where a crash too many has put it: see `count_crash`.
+-- Count the crash of a lease that comes back, if it is one: beside a job that ran alone no other job is to blame.
+-- Answers the doubtful crashes of the job, and where a crash too many has put it: see `count_crash`.
 local function count_if_crashed(config, time, entry, alone)
   local id, claim = entry[1], entry[2]
   local tries = call('HGET', key('attempts'), id)
@@ -18,9 +18,9 @@ local function count_if_crashed(config, time, entry, alone)
   return doubtful, place
 end
 
--- Bring leases back, for entries {id, claim, crashed} with the highest token first: each job goes to the very front, so the jobs
--- end up in the order of their claims. `crashed` 'known': no other job can have caused it. A job that crashed too often ends in
--- broken. Answers how many of the claims still stood.
+-- Bring leases back, for entries {id, claim, crashed} with the highest token first: each job goes to the very front, so
+-- the jobs end up in the order of their claims. `crashed` 'known': no other job can have caused it. A job that crashed
+-- too often ends in broken. Answers how many of the claims still stood.
 local function requeue(config, time, entries)
   local back, off, elsewhere, alone = {}, {}, {}, {}
   look_for_copies()
@@ -64,8 +64,9 @@ end
 
 local function by_token(a, b) return tonumber(a[2].token) > tonumber(b[2].token) end
 
--- Add what a worker holds to `entries`. With `crashed` the earliest claims count as crashed: as many as can have been running,
--- which is twice the worker's slots, since some jobs may just have ended. The others were claimed ahead and had not started.
+-- Add what a worker holds to `entries`. With `crashed` the earliest claims count as crashed: as many as can have been
+-- running, which is twice the worker's slots, since some jobs may just have ended. The others were claimed ahead and
+-- had not started.
 local function collect(entries, worker, crashed)
   local ids = call('ZRANGE', key('held:' .. worker), 0, -1)
   local found = #ids > 0 and call('HMGET', key('leased'), unpack(ids)) or {}

@@ -1,6 +1,7 @@
--- lib claims: our records of leases. A lease on the wire has a time to live and the token as its value, see lib/leases. Beside
--- it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>", `held:<worker>` the ids by token,
--- `holders` until when each worker with a heartbeat is believed alive, and `due` when leases with an end of their own are due.
+-- lib claims: our records of leases. A lease on the wire has a time to live and the token as its value, see lib/leases.
+-- Beside it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>", `held:<worker>` the
+-- ids by token, `holders` until when each worker with a heartbeat is believed alive, and `due` when leases with an end
+-- of their own are due.
 --@include lists hash
 
 -- Parse a record: token, deadline, claimed, kind, hash, worker; nil for a malformed one.
@@ -20,8 +21,8 @@ local function claim_text(claim)
   return claim_line(claim.token, claim.deadline, claim.claimed, claim.kind, claim.hash, claim.worker)
 end
 
--- Whether a lease that expires counts as a crash. A lease of the drop-in client does not: its callers set no limit of crashes,
--- and the first crash of a worker must not be the last of many jobs.
+-- Whether a lease that expires counts as a crash. A lease of the drop-in client does not: its callers set no limit of
+-- crashes, and the first crash of a worker must not be the last of many jobs.
 local function may_crash(claim) return claim.kind ~= 'n' end
 
 -- The owner of a lease on the wire: the token if it is one of Tenure's, '' for another client, nil for no lease.
@@ -60,9 +61,9 @@ local function seen_hashes(items, small)
   return hashes
 end
 
--- Whether a claim still stands: no other client's lease is on the wire, and the item is the one that was claimed. The lease may
--- have expired before our cleaner came. A client may have added another item under the same id, which must not end with a
--- lease that it never had.
+-- Whether a claim still stands: no other client's lease is on the wire, and the item is the one that was claimed. The
+-- lease may have expired before our cleaner came. A client may have added another item under the same id, which must
+-- not end with a lease that it never had.
 local function stands_on(claim, lease, hash)
   local token = wire_token(lease)
   return (token == nil or token == claim.token) and hash == claim.hash
@@ -78,16 +79,16 @@ local function tries_of(id, data)
   return text and string.match(text, '^%d+ %d+ (%x+)') == hash_of(data) and text or nil
 end
 
--- Whether an item waits for a retry: no client holds it, and it is not a later item of the id, with other data. `data`: the
--- item, if it is known.
+-- Whether an item waits for a retry: no client holds it, and it is not a later item of the id, with other data. `data`:
+-- the item, if it is known.
 local function waits_for_retry(id, lease, data)
   if lease and not is_waiting(lease) or not call('ZSCORE', key('later'), id) then return false end
   data = data or call('MGET', key('item:' .. id))[1]
   return data and (call('HEXISTS', key('attempts'), id) == 0 or tries_of(id, data) ~= nil)
 end
 
--- Whether an item of the queue is held after all. A lease of Tenure's without its record is left over from an earlier item of the
--- id, which another client completed.
+-- Whether an item of the queue is held after all. A lease of Tenure's without its record is left over from an earlier
+-- item of the id, which another client completed.
 local function is_held(id, lease, claim, data)
   if not lease then
     return false
@@ -115,8 +116,8 @@ local function place_in_line(id, data)
   return call('LPOS', key('processing'), id, 'RANK', -1, 'MAXLEN', 10000) and 'active' or 'ready'
 end
 
--- In how many ids of `processing` a call may look for second copies: other clients take a copy as proof that an item is not
--- completed. Few ids, if the list has no more than our own leases. A call asks before it changes a record.
+-- In how many ids of `processing` a call may look for second copies: other clients take a copy as proof that an item is
+-- not completed. Few ids, if the list has no more than our own leases. A call asks before it changes a record.
 local listed, copies_left
 local function look_for_copies()
   if not listed then

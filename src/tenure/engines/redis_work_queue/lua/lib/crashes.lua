@@ -5,11 +5,12 @@
 local function count_expiry(id, claim, tries)
   local failures, crashes, doubtful = counted(tries, claim.hash)
   local expiries = (expiries_of(tries, claim.hash) or 0) + 1
-  call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash, ' e' .. expiries .. last_error(tries), doubtful))
+  call('HSET', key('attempts'), id, attempts_text(failures, crashes, claim.hash,
+    ' e' .. expiries .. last_error(tries), doubtful))
 end
 
--- Count a crash. Answers the counts of the job; and if it was a crash too many, the job has ended in broken: `aside`, or
--- `processing` if it has to wait there since another job of its id is aside. `data`: the item, if it is known.
+-- Count a crash. Answers the counts of the job; and if it was a crash too many, the job has ended in broken: `aside`,
+-- or `processing` if it has to wait there since another job of its id is aside. `data`: the item, if it is known.
 local function count_crash(config, time, id, claim, tries, how, data)
   local failures, crashes, doubtful = counted(tries, claim.hash)
   crashes, doubtful = crashes + 1, doubtful + (is_own(how) and 0 or 1)

@@ -15,7 +15,8 @@ local function promote(time, limit)
     call('ZREM', key('later'), id)
     if not lease or is_waiting(lease) then
       end_lease(id)
-      -- Else another client has completed it, and what is there now is a later item, which a client may be about to lease.
+      -- Else another client has completed it, and what is there now is a later item, which a client may be about to
+      -- lease.
       if same or not data then off[#off + 1], lives[id] = id, data and true end
     end
   end

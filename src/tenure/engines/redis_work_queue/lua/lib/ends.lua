@@ -1,8 +1,8 @@
--- lib ends: the counts of a job, and how a job ends that is not completed. For other clients it is gone then: its item is kept
--- aside in `kept` until a caller retries or discards it, or its record expires.
+-- lib ends: the counts of a job, and how a job ends that is not completed. For other clients it is gone then: its item
+-- is kept aside in `kept` until a caller retries or discards it, or its record expires.
 
--- Failures, crashes, and doubtful crashes, which another job beside it may have caused. Counts of an earlier item of the same id
--- do not count.
+-- Failures, crashes, and doubtful crashes, which another job beside it may have caused. Counts of an earlier item of
+-- the same id do not count.
 local function counted(text, hash)
   if not text then return 0, 0, 0 end
   local failures, crashes, of, known = string.match(text, '^(%d+) (%d+) (%x+) ?(%d*)')
@@ -47,8 +47,8 @@ local function prune(config, state, time, limit)
   return #old
 end
 
--- How the item of this id that is aside has ended: failed, broken, cancelled or unroutable; nil for none. Another client may
--- have added another item of the id since.
+-- How the item of this id that is aside has ended: failed, broken, cancelled or unroutable; nil for none. Another
+-- client may have added another item of the id since.
 local function end_of(id) return string.match(call('HGET', key('ended'), id) or '', '^%S+') end
 
 -- Whether the item aside is still to run, so that a later item of its id must not replace it.
@@ -83,8 +83,8 @@ local function set_aside(state, id, data, line, body)
   call('HDEL', key('passing'), id)
 end
 
--- End in failed, broken or cancelled: the whole item is kept, with the reason. `aside`: it is aside already, and `item:<id>` is
--- another one. True: it has no place aside, and the caller puts it into `processing`.
+-- End in failed, broken or cancelled: the whole item is kept, with the reason. `aside`: it is aside already, and
+-- `item:<id>` is another one. True: it has no place aside, and the caller puts it into `processing`.
 local function end_badly(config, time, state, id, data, failures, crashes, token, worker, claimed, body, aside)
   local line = table.concat({ time, time + config.failed_ttl, failures, crashes, token, claimed, worker }, ' ')
   if aside then

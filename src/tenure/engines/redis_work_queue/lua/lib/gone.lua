@@ -1,4 +1,5 @@
--- lib gone: remove an item whose holder is not known: its data, its lease and its notes. The caller takes it from its list.
+-- lib gone: remove an item whose holder is not known: its data, its lease and its notes. The caller takes it from its
+-- list.
 --@include leases retire claims
 
 local function remove_item(id)

@@ -1,6 +1,6 @@
--- lib leases: leases on the wire. Clients up to 0.2 look at `leased_by_session:<id>`, later ones at `lease:<id>`; neither reads
--- the value. Tenure writes and reads both names: a client that holds an item under either name holds it. The value of our leases
--- is "<token> <worker>"; of a job that waits for its retry, "~<due>".
+-- lib leases: leases on the wire. Clients up to 0.2 look at `leased_by_session:<id>`, later ones at `lease:<id>`;
+-- neither reads the value. Tenure writes and reads both names: a client that holds an item under either name holds it.
+-- The value of our leases is "<token> <worker>"; of a job that waits for its retry, "~<due>".
 
 -- The keys of many ids.
 local function keys_of(kind, ids)

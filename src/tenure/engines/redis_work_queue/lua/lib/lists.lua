@@ -1,5 +1,5 @@
--- lib lists: the two lists that clients share. They may be long, and searching one costs the same for one id as for hundreds. Ids are
--- searched for together, from both ends, as an id is mostly near one of them.
+-- lib lists: the two lists that clients share. They may be long, and searching one costs the same for one id as for
+-- hundreds. Ids are searched for together, from both ends, as an id is mostly near one of them.
 
 -- Return the ids that waits took and no claim adopted to the front of the queue: see docs/decisions/0021.
 local function return_taken()
@@ -8,8 +8,8 @@ local function return_taken()
   end
 end
 
--- Find ids in a list: for each id the places of its copies, from the left, or negative from the right. `whole`: find all copies;
--- else stop when each id was seen once.
+-- Find ids in a list: for each id the places of its copies, from the left, or negative from the right. `whole`: find
+-- all copies; else stop when each id was seen once.
 local function find(list, ids, whole)
   local places, missing = {}, 0
   for _, id in ipairs(ids) do
@@ -36,8 +36,8 @@ local function find(list, ids, whole)
   return places
 end
 
--- Take out the entries at these places of a list. Redis cannot delete by place, so entries are first overwritten with a text
--- that no id has, and then removed from both ends.
+-- Take out the entries at these places of a list. Redis cannot delete by place, so entries are first overwritten with a
+-- text that no id has, and then removed from both ends.
 local function strike(list, places)
   local gone, left, right = '\0tenure gone', 0, 0
   for _, place in ipairs(places) do

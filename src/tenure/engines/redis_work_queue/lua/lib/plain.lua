@@ -1,6 +1,6 @@
--- lib plain: raw payloads in the queues of workers that have no handler for them. Other clients work on these, so the claims of
--- such a worker, which is noted in `passing:<worker>`, pass them by. `passing` has the hashes of items that a worker must read
--- to know them as raw.
+-- lib plain: raw payloads in the queues of workers that have no handler for them. Other clients work on these, so the
+-- claims of such a worker, which is noted in `passing:<worker>`, pass them by. `passing` has the hashes of items that a
+-- worker must read to know them as raw.
 
 -- Whether an item is surely no envelope. The others may be one: records.py decides.
 local function is_plain(data)

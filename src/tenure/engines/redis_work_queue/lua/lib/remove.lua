@@ -6,8 +6,8 @@ local function live_place(id)
   return data and place_in_line(id, data)
 end
 
--- The state of an id: that of the item aside (unroutable, failed, broken, cancelled) and how it ended; else that of the item
--- which other clients see. If there are both, they are two items.
+-- The state of an id: that of the item aside (unroutable, failed, broken, cancelled) and how it ended; else that of the
+-- item which other clients see. If there are both, they are two items.
 local function place_of(id)
   local ended = call('HGET', key('ended'), id)
   if ended then return string.match(ended, '^(%S*)'), ended end
@@ -19,8 +19,8 @@ local function task_of(ended)
   return string.match(ended or '', '^%S+ %d+ %d+ %d+ %d+ %d+ %d+ ([^\n]*)') or ''
 end
 
--- Take an item out of its list; the caller removes its data (`item:<id>`, or `kept` and `ended`). `popped`: the caller has taken
--- it out.
+-- Take an item out of its list; the caller removes its data (`item:<id>`, or `kept` and `ended`). `popped`: the caller
+-- has taken it out.
 local function unlist(id, place, ended)
   if place == 'popped' then
     return

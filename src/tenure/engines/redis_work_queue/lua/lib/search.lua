@@ -2,8 +2,8 @@
 --@include lists nested
 local PLACES = { 'queue', 'processing' }
 
--- Whether these ids are in a list: id -> true or false. Of many ids in long lists only `most` are searched for; the others have
--- no answer.
+-- Whether these ids are in a list: id -> true or false. Of many ids in long lists only `most` are searched for; the
+-- others have no answer.
 local function search(ids, most)
   local listed, size = {}, 0
   for _, place in ipairs(PLACES) do size = size + call('LLEN', key(place)) end

@@ -32,7 +32,8 @@ local function cancel_waiting(config, time, token, session, data, body, marked)
   local known = counts.of(data)
   counts.drop(data)
   local pid = new_pid(token, session)
-  local job = { s = '', w = '', n = token, t = time, k = '', f = known.f, c = known.c, u = known.u, h = name_of(data), m = marked }
+  local job = { s = '', w = '', n = token, t = time, k = '', f = known.f, c = known.c, u = known.u, h = name_of(data),
+    m = marked }
   finish(config, time, pid, job, data, 'cancelled', body)
   limit_new_counters()
 end

@@ -27,7 +27,9 @@ local function keep_counts(time, _, job)
   list[#list + 1] = { f = job.f, c = job.c, u = job.u, e = job.e, at = time }
   if #list > COPIES_MOST then table.remove(list, 1) end
   -- An original may complete such a job, and leave its counts behind.
-  if call('HLEN', key('attempts')) >= COUNTS_MOST then call('HDEL', key('attempts'), call('HRANDFIELD', key('attempts'))) end
+  if call('HLEN', key('attempts')) >= COUNTS_MOST then
+    call('HDEL', key('attempts'), call('HRANDFIELD', key('attempts')))
+  end
   call('HSET', key('attempts'), job.h, cmsgpack.pack(list))
   call('PEXPIRE', key('attempts'), @META_TTL_MS@)
 end

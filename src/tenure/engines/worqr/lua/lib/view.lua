@@ -23,7 +23,8 @@ local function row_of(pid)
   local ends = job.s == 'failed' or job.s == 'broken' or job.s == 'cancelled'
   local parked = job.s == 'scheduled' or job.s == 'unroutable'
   return {
-    pid, job.s, data, job.f, job.c, job.u, text(job.e), due or '', parked and '' or job.w, parked and '' or digits(job.n),
+    pid, job.s, data, job.f, job.c, job.u, text(job.e), due or '', parked and '' or job.w,
+    parked and '' or digits(job.n),
     parked and '' or digits(job.t), ends and digits(job.ended) or '', ends and digits(job.expires) or '',
     job.x or '',
   }

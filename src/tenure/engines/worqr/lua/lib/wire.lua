@@ -1,5 +1,5 @@
--- lib wire: our workers as originals see them: in `workers` and `expiringWorkers`, with a timer and the set of their queues.
--- Originals use a worker's id in patterns, so characters of patterns are escaped in it.
+-- lib wire: our workers as originals see them: in `workers` and `expiringWorkers`, with a timer and the set of their
+-- queues. Originals use a worker's id in patterns, so characters of patterns are escaped in it.
 --@include names
 local function wire_id(worker)
   return (string.gsub(worker, '[%%*?%[%]\\^]', function(char) return string.format('%%%02X', string.byte(char)) end))
@@ -8,8 +8,8 @@ end
 local function timer_key(id) return base .. ':workerTimers:' .. id end
 local function queues_key(id) return base .. ':workingQueues:' .. id end
 
--- Renew the timer of a worker. PEXPIRE comes first: at the memory limit Redis refuses SET. False: the timer had expired, so that
--- originals may have failed the worker.
+-- Renew the timer of a worker. PEXPIRE comes first: at the memory limit Redis refuses SET. False: the timer had
+-- expired, so that originals may have failed the worker.
 local function renew_timer(id, ms) return call('PEXPIRE', timer_key(id), ms) == 1 end
 
 -- List a worker as serving this queue, or `queues`, for `ms` from now. The timer never becomes shorter.
@@ -31,7 +31,8 @@ local function disappear(id)
   call('ZREM', shared_key('wire'), id)
 end
 
--- Remove workers of Tenure whose announcement ended: originals would fail each of them, and with it all processes of its queues.
+-- Remove workers of Tenure whose announcement ended: originals would fail each of them, and with it all processes of
+-- its queues.
 local function remove_silent(time)
   local gone = call('ZRANGEBYSCORE', shared_key('wire'), '-inf', time, 'LIMIT', 0, 10)
   for _, id in ipairs(gone) do disappear(id) end

@@ -47,7 +47,8 @@ local function requeue(config, time, entries)
       count = count + 1
       local is_over = how and count_crash(config, job, how)
       if job.x or is_over then
-        held.finish(config, time, id, job, data, job.x and 'cancelled' or 'broken', job.x or crash_body(job.c), entry[4])
+        held.finish(config, time, id, job, data, job.x and 'cancelled' or 'broken', job.x or crash_body(job.c),
+          entry[4])
       else
         local list = job.u >= config.alone and lonely or back
         entry[3], list[#list + 1] = data, entry

@@ -6,7 +6,9 @@ local function prune_records(state, time, limit, most, drop)
   local old = call('ZRANGEBYSCORE', key(state), '-inf', time, 'LIMIT', 0, limit)
   local over = call('ZCARD', key(state)) - #old - most
   if over > 0 and #old < limit then
-    for _, id in ipairs(call('ZRANGE', key(state), #old, #old + math.min(over, limit - #old) - 1)) do old[#old + 1] = id end
+    for _, id in ipairs(call('ZRANGE', key(state), #old, #old + math.min(over, limit - #old) - 1)) do
+      old[#old + 1] = id
+    end
   end
   for _, id in ipairs(old) do
     local job = records.of(id)
