@@ -20,14 +20,14 @@ from tenure.cli.errors import Exit
 from tenure.cli.table import COMMANDS
 from tenure.core import errors, log_events
 from tenure.core.features import Feature
-from tenure.engines.kit.scripts import INCLUDE
+from tenure.engines.kit.scripts import INCLUDE, lua_files
 from tenure.engines.native.scripts import SCRIPTS
 from tenure.protocols.registry import ENTRIES, parse_protocol
 from tenure.settings import Settings, variables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 ENGINES = Path(engines.__file__).parent
-LUA = [ENGINES / "native" / "lua", ENGINES / "kit" / "lua"]
+LUA = lua_files(ENGINES / "kit" / "lua") | lua_files(ENGINES / "native" / "lua")
 
 
 def command_line() -> str:
@@ -146,16 +146,16 @@ def log() -> str:
 def lua() -> str:
     """The scripts of the native engine, the libraries of each, and what these are for."""
     rows, users = [], Counter[str]()
-    for name, script in sorted(SCRIPTS.items()):
+    for name in SCRIPTS:
         libraries = _libraries_of(_lua_file(f"{name}.lua"), {})
         users.update(libraries.keys())
         paths = [_lua_file(f"{name}.lua"), *libraries.values()]
         lines = sum(len(path.read_text().splitlines()) for path in paths)
         rows.append(
-            f"| `{script.name}` | {_purpose(paths[0])} | {len(paths)} | {lines} | {' '.join(sorted(libraries))} |"
+            f"| `{_place(paths[0])}` | {_purpose(paths[0])} | {len(paths)} | {lines} | {' '.join(sorted(libraries))} |"
         )
     shown = [
-        f"| `{name}` | {_purpose(path)} | {len(path.read_text().splitlines())} | {users[name]} |"
+        f"| `{_place(path)}` | {_purpose(path)} | {len(path.read_text().splitlines())} | {users[name]} |"
         for name in sorted(users)
         if (path := _lua_file(f"lib/{name}.lua", f"{name}.lua")).parent.name == "lib"
     ]
@@ -173,7 +173,7 @@ def lua() -> str:
             "",
             "| script | what it does | files | lines | libraries |",
             "|---|---|---|---|---|",
-            *rows,
+            *sorted(rows),
             "",
             "## Libraries",
             "",
@@ -188,7 +188,15 @@ def lua() -> str:
 
 
 def _lua_file(*names: str) -> Path:
-    return next(path for folder in LUA for name in names if (path := folder / name).is_file())
+    found = next(LUA[name] for name in names if name in LUA)
+    assert isinstance(found, Path)
+    return found
+
+
+def _place(path: Path) -> str:
+    """The subject and the name of a file."""
+    within = path.relative_to(next(one for one in path.parents if one.name == "lua")).with_suffix("")
+    return within.as_posix().replace("lib/", "")
 
 
 def _libraries_of(path: Path, found: dict[str, Path]) -> dict[str, Path]:

@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from types import ModuleType
 
+from tenure.engines.kit.scripts import lua_files
 from tests.support.each import for_each
 from tests.support.engines import ENTRIES
 
@@ -17,8 +19,8 @@ DECLARATIONS: dict[str, ModuleType] = {
 }
 """Of the engines of the package that have Lua."""
 SHARED = SOURCE / "kit" / "lua"
-OPERATIONS = sorted(SOURCE.glob("**/lua/*.lua"))
-LIBRARIES = sorted(SOURCE.glob("**/lua/lib/*.lua"))
+LIBRARIES = sorted(SOURCE.rglob("lib/*.lua"))
+OPERATIONS = sorted(set(SOURCE.rglob("*.lua")) - set(LIBRARIES))
 PARTS = ("KEYS[1]", "ARGV", "Returns:", "Invariant:")
 MAX_FILE = 400
 MAX_FUNCTION = 60
@@ -34,15 +36,19 @@ def engines_of(path: Path) -> list[str]:
     own = path.relative_to(SOURCE).parts[0]
     if own in DECLARATIONS:
         return [own]
-    within = path.relative_to(next(folder for folder in path.parents if folder.name == "lua"))
-    return [name for name in DECLARATIONS if first_of(name, within) == path]
+    within = f"lib/{path.name}" if path.parent.name == "lib" else path.name
+    return [name for name in DECLARATIONS if files_of(name).get(within) == path]
 
 
-def first_of(engine: str, within: Path) -> Path | None:
-    """The file that an engine uses: its own one, else that of its kits, else the shared one."""
+@cache
+def files_of(engine: str) -> dict[str, Traversable]:
+    """The files that an engine uses: its own ones, else those of its kits, else the shared ones."""
     kits = getattr(DECLARATIONS[engine], "KITS", ())
-    folders = [SOURCE / engine / "lua", *(SOURCE.joinpath(*kit.split(".")[2:], "lua") for kit in kits), SHARED]
-    return next((folder / within for folder in folders if (folder / within).exists()), None)
+    kit_folders = (SOURCE.joinpath(*kit.split(".")[2:], "lua") for kit in kits)
+    found: dict[str, Traversable] = {}
+    for folder in (SHARED, *kit_folders, SOURCE / engine / "lua"):
+        found |= lua_files(folder)
+    return found
 
 
 def users_of(path: Path) -> list[str]:
@@ -97,7 +103,8 @@ def test_the_lengths_of_functions_are_counted():
 
 def test_every_engine_with_lua_is_checked_here():
     kits = {SHARED.parent, SHARED.parent / "lists"}
-    assert {path.parent.parent for path in OPERATIONS} == {*kits, *(SOURCE / name for name in DECLARATIONS)}
+    within = {folder.parent for path in OPERATIONS for folder in path.parents if folder.name == "lua"}
+    assert within == {*kits, *(SOURCE / name for name in DECLARATIONS)}
 
 
 @for_each(OPERATIONS)
@@ -185,7 +192,7 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 def test_lua_files_are_found_as_package_data():
     folders = [resources.files("tenure.engines") / name / "lua" for name in ("kit", "kit/lists", *DECLARATIONS)]
-    found = {entry.name for folder in folders for entry in folder.iterdir()}
+    found = {name for folder in folders for name in lua_files(folder)}
     assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.SCRIPTS}
 
 

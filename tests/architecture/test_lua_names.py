@@ -12,11 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tenure.engines.kit.scripts import lua_files
 from tests.architecture.test_lua import OPERATIONS, SHARED, SOURCE, header
 from tests.support.each import for_each
 
 NATIVE: Final = SOURCE / "native" / "lua"
-LIBRARIES: Final = sorted(NATIVE.glob("lib/*.lua"))
+LIBRARIES: Final = sorted(NATIVE.rglob("lib/*.lua"))
+FILES: Final = lua_files(SHARED) | lua_files(NATIVE)
 BASE: Final = {"call", "key", "prefix"}
 WORDS: Final = set(
     re.findall(
@@ -49,8 +51,9 @@ class Names(NamedTuple):
 
 
 def file_of(name: str) -> Path:
-    places = (folder / path for path in (f"lib/{name}.lua", f"{name}.lua") for folder in (NATIVE, SHARED))
-    return next(path for path in places if path.exists())
+    found = FILES.get(f"lib/{name}.lua") or FILES[f"{name}.lua"]
+    assert isinstance(found, Path)
+    return found
 
 
 def tokens_of(text: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from tenure.core.errors import AccessDenied, QueueFull
 from tenure.core.steps import Command
+from tenure.engines.kit.scripts import lua_files
 from tenure.engines.native import NativeEngine
 from tenure.engines.native import rights as native
 from tenure.engines.redis_work_queue import rights as redis_work_queue
@@ -227,8 +228,7 @@ def test_a_server_that_tells_no_settings_is_no_error():
 @pytest.mark.parametrize("engine", [native, redis_work_queue])
 def test_all_commands_of_the_scripts_are_asked_for(engine):
     folders = (files(engine.__package__) / "lua", files("tenure.engines.kit") / "lua")
-    parts = [part for folder in folders for where in (folder, folder / "lib") for part in where.iterdir()]
-    texts = [part.read_text() for part in parts if part.name.endswith(".lua")]
+    texts = [part.read_text() for folder in folders for part in lua_files(folder).values()]
     used = {name for text in texts for name in re.findall(r"call\(\s*'([A-Z]+)'", text)}
     words = (*engine.NEEDED, *engine.NO_KEY, *getattr(engine, "ONE_WORD", ()))
     asked = {example.split()[0] for example in words} | {"PUBLISH"}

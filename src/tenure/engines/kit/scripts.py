@@ -1,7 +1,8 @@
 """How the Lua operations of an engine become scripts: a file an operation, with its libraries in place.
 
-An operation or library is the engine's own file, or else one that engines share: lua/<name>.lua and
-lua/lib/<name>.lua, first of the engine's package, then of the kits that it names, then of this one. A line
+An operation or library is the engine's own file, or else one that engines share: <name>.lua and lib/<name>.lua in the
+folder lua or in a subject's folder within it, first of the engine's package, then of the kits that it names, then of
+this one. A line
 `--@include a b` is replaced by the libraries a and b, where they are not there yet; a library may include those that
 it needs. A name that is no library is that of an operation, with which another one ends. A line `--@part a` is
 replaced in the same way by a part of an operation that stands in a block: the libraries that it includes are there
@@ -13,9 +14,10 @@ through KEYS and ARGV only, never through its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import ModuleType
 from typing import Final
 
@@ -40,19 +42,27 @@ def load(
     Raises:
         LookupError: an operation uses a name that `words` lacks.
     """
-    folders = [files(place) / "lua" for place in (package, *kits, _SHARED)]
+    found: dict[str, Traversable] = {}
+    for place in (_SHARED, *reversed(kits), package):
+        found |= lua_files(files(place) / "lua")
 
     @cache  # most libraries are part of many operations
     def read(path: str) -> str:
-        return next(folder / path for folder in folders if (folder / path).is_file()).read_text("utf-8")
+        return found[path].read_text("utf-8")
 
-    @cache
-    def known(path: str) -> bool:
-        return any((folder / path).is_file() for folder in folders)
+    names = names or sorted(path.removesuffix(".lua") for path in found if "/" not in path)
+    return {name: Script(name, _assemble(name, read, found, words)) for name in names}
 
-    found = (file.name for folder in folders for file in folder.iterdir())
-    names = names or sorted({name.removesuffix(".lua") for name in found if name.endswith(".lua")})
-    return {name: Script(name, _assemble(name, read, known, words)) for name in names}
+
+def lua_files(folder: Traversable, within: str = "") -> dict[str, Traversable]:
+    """Return the operations (`<name>.lua`) and libraries (`lib/<name>.lua`) of a folder, whatever their subjects."""
+    found: dict[str, Traversable] = {}
+    for one in folder.iterdir():
+        if one.is_dir():
+            found |= lua_files(one, "lib/" if one.name == "lib" else within)
+        elif one.name.endswith(".lua"):
+            found[f"{within}{one.name}"] = one
+    return found
 
 
 def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
@@ -61,9 +71,7 @@ def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
     return {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
 
 
-def _assemble(
-    name: str, read: Callable[[str], str], known: Callable[[str], bool], words: Mapping[str, str | int]
-) -> str:
+def _assemble(name: str, read: Callable[[str], str], known: Container[str], words: Mapping[str, str | int]) -> str:
     """The full text of an operation: its libraries in place, words and numbers filled in."""
 
     def expand(path: str, there: set[str]) -> str:
@@ -73,7 +81,7 @@ def _assemble(
             for lib in match[2].split():
                 if lib not in within:
                     within.add(lib)
-                    found += expand(f"lib/{lib}.lua" if known(f"lib/{lib}.lua") else f"{lib}.lua", within)
+                    found += expand(f"lib/{lib}.lua" if f"lib/{lib}.lua" in known else f"{lib}.lua", within)
             return found
 
         return INCLUDE.sub(include, read(path))
