@@ -147,7 +147,7 @@ def read_map(text: str) -> PartitionMap:
 
 
 def read_noted(text: str) -> PartitionMap:
-    """The map that a partition has noted: see the library `noted` of the native engine's Lua. Raises `ValueError` for text that is no note.
+    """The map that a partition has noted: see lib noted of the Lua. Raises `ValueError` for text that is no note.
 
     >>> read_noted("2:8:4:3:1000") == PartitionMap(8, version=2, before=4, max_length=1000)
     True

@@ -55,7 +55,7 @@ def load(
 
 
 def lua_files(folder: Traversable, within: str = "") -> dict[str, Traversable]:
-    """Return the operations (`<name>.lua`) and libraries (`lib/<name>.lua`) of a folder, whatever their subjects."""
+    """Return the operations (`<name>.lua`) and libraries (`lib/<name>.lua`) of a folder, in all subjects."""
     found: dict[str, Traversable] = {}
     for one in folder.iterdir():
         if one.is_dir():
