@@ -21,7 +21,9 @@ from importlib.resources.abc import Traversable
 from types import ModuleType
 from typing import Final
 
+from tenure.core import engine, limits
 from tenure.core.steps import Script
+from tenure.engines.kit import config
 
 _SHARED: Final = "tenure.engines.kit"
 INCLUDE: Final = re.compile(r"^--@(include|part) (.*)\n", re.MULTILINE)
@@ -36,8 +38,7 @@ def load(
     """The operations of the engine in `package` as scripts, by their names; without `names`, all that it has. `kits`:
     packages with more operations and libraries that it shares with some engines.
 
-    `words` are those that its Lua uses, by name: `CALLS`, how its keys with remembered answers begin; `LAYOUT`, the
-    version of its layout; and the numbers of its config.py (`numbers_of`).
+    `words` are those that its Lua uses, by name: see `words_of`.
 
     Raises:
         LookupError: an operation uses a name that `words` lacks.
@@ -65,10 +66,12 @@ def lua_files(folder: Traversable, within: str = "") -> dict[str, Traversable]:
     return found
 
 
-def numbers_of(*modules: ModuleType) -> dict[str, str | int]:
-    """The numbers of these modules, by name."""
-    pairs = (pair for module in modules for pair in vars(module).items())
-    return {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
+def words_of(*modules: ModuleType, calls: str, layout: int) -> dict[str, str | int]:
+    """Return the words of an engine's Lua: the numbers of its modules and of those that all engines share; `CALLS`, how
+    its keys with remembered answers begin; and `LAYOUT`, the version of its layout."""
+    pairs = (pair for module in (limits, engine, config, *modules) for pair in vars(module).items())
+    numbers = {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
+    return {"CALLS": calls, "LAYOUT": layout, **numbers}
 
 
 def _assemble(name: str, read: Callable[[str], str], known: Container[str], words: Mapping[str, str | int]) -> str:

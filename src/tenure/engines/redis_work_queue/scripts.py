@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.core import engine, limits
-from tenure.core.steps import Script
-from tenure.engines.kit import config as kit
-from tenure.engines.kit.scripts import load, numbers_of
+from tenure.engines.kit.scripts import load, words_of
 from tenure.engines.redis_work_queue import config
 
 LAYOUT: Final = 1
 """The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
 
-WORDS: Final = {"CALLS": "done", "LAYOUT": LAYOUT, **numbers_of(limits, engine, kit, config)}
-SCRIPTS: Final[dict[str, Script]] = load(__package__, WORDS)
+WORDS: Final = words_of(config, calls="done", layout=LAYOUT)
+SCRIPTS: Final = load(__package__, WORDS)

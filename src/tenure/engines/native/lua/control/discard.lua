@@ -13,7 +13,6 @@ if state == 'ready' or state == 'scheduled' or state == 'unroutable' then
   take_out(id, state, place_of(id, state, detail, record))
   remove({ id })
 else
-  detach({ id })
-  forget(state, { id }, false)
+  remove_ended(state, { id })
 end
 return remember(session, number, '1')

@@ -150,8 +150,7 @@ elseif state == 'unroutable' then
   end_unroutable()
 else
   local ids = call('ZRANGE', key(state), 0, limit - 1)
-  if uses_features then detach(ids) end
-  forget(state, ids, false)
+  remove_ended(state, ids)
   more, ended = #ids == limit, #ids
 end
 local flags = (lasted and 1 or 0) .. ' ' .. (more and 1 or 0)

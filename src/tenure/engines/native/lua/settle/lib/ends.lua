@@ -1,6 +1,6 @@
 -- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the
 -- two leaves it in both places rather than in none.
--- Needs: digits. Defines: detach, end_badly, remove. Redis: reads and writes.
+-- Needs: digits. Defines: end_badly, remove, remove_ended. Redis: reads and writes.
 --@include counted endline trim laneends unique notes history watched
 
 -- End in failed, broken or cancelled: the whole record is kept, with the reason.
@@ -40,9 +40,9 @@ local function remove(ids)
   end
 end
 
--- Detach ended jobs that a caller removes: they no longer block their lanes, have no keys, and parked no lane.
-local function detach(ids)
-  for _, id in ipairs(ids) do
+-- Remove ended jobs, with all their records: they no longer block their lanes, have no keys, and parked no lane.
+local function remove_ended(state, ids)
+  for _, id in ipairs(uses_features and ids or {}) do
     local line = string.match(call('HGET', key('ended'), id) or '', '^[^\n]*\n([^\n]*)')
     local shape = shape_of(call('HGET', key('kept'), id) or line)
     lane_ends.unblock(id)
@@ -52,4 +52,5 @@ local function detach(ids)
     local since, by = string.match(lane and call('HGET', key('parked'), lane) or '', '^(%d+ )(.*)$')
     if by == id then call('HSET', key('parked'), lane, since) end
   end
+  forget(state, ids, false)
 end
