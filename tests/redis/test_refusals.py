@@ -15,7 +15,7 @@ from tenure.core.outcome import Completed, Retried
 from tenure.core.steps import Steps, WaitLost
 from tenure.core.waiting import calls_of
 from tenure.engines.native import NativeEngine
-from tenure.redis.replies import ACTIONS, Action, Redirected
+from tenure.redis.replies import ACTIONS, Reaction, Redirected
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.every_server
 MakeDrive = Callable[..., Drive]
 
 KINDS = {
-    Action.FULL: QueueFull,
-    Action.DENIED: AccessDenied,
-    Action.WRONG_TYPE: WrongState,
-    Action.CLUSTER: Redirected,
-    Action.RAISE: ReplyError,
+    Reaction.FULL: QueueFull,
+    Reaction.DENIED: AccessDenied,
+    Reaction.WRONG_TYPE: WrongState,
+    Reaction.CLUSTER: Redirected,
+    Reaction.RAISE: ReplyError,
 }
 
 
@@ -40,8 +40,8 @@ def test_every_prefix_of_the_table_is_tried() -> None:
     assert ACTIONS.keys() <= ERROR_REPLIES.keys()
 
 
-def action_of(name: str) -> Action:
-    return Action.RECONNECT if name == "max clients" else ACTIONS.get(name, Action.RAISE)
+def action_of(name: str) -> Reaction:
+    return Reaction.RECONNECT if name == "max clients" else ACTIONS.get(name, Reaction.RAISE)
 
 
 @pytest.fixture
@@ -110,17 +110,17 @@ def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive:
         one.run(command("PING"))
         marker = b"BLPOP" if operation == "wait" else b"EVALSHA"
         action = action_of(name)
-        again = action is Action.WRONG_TYPE and operation != "wait"  # by a copy of the script that names the key
+        again = action is Reaction.WRONG_TYPE and operation != "wait"  # by a copy of the script that names the key
         proxy.answers += [Answer(marker, f"-{text}\r\n".encode())] * (1 + again)
-        if action is Action.NOSCRIPT and operation == "wait":
-            action = Action.RAISE  # a plain command has no text to send
+        if action is Reaction.NOSCRIPT and operation == "wait":
+            action = Reaction.RAISE  # a plain command has no text to send
         try:
             one.run(scene.operation(operation))
             failure: Exception | None = None
         except (TenureError, WaitLost) as error:
             failure = error
         assert not proxy.answers, f"{name} did not hit"
-        if operation == "wait" and action in (Action.RESEND, Action.RECONNECT):
+        if operation == "wait" and action in (Reaction.RESEND, Reaction.RECONNECT):
             assert type(failure) is WaitLost, (name, failure)
         elif action in KINDS:
             assert type(failure) is KINDS[action], (name, failure)
@@ -137,7 +137,7 @@ def test_every_refusal_has_one_meaning(server: RedisServer, proxy: Proxy, drive:
 def test_a_subscription_gets_over_it_or_says_so(server: RedisServer, proxy: Proxy, name: str) -> None:
     driver = SyncDriver(proxy.url, draw_random=lambda: 0.0)
     proxy.answers.append(Answer(b"SUBSCRIBE", f"-{ERROR_REPLIES[name]}\r\n".encode()))
-    if action_of(name) in (Action.RESEND, Action.RECONNECT):
+    if action_of(name) in (Reaction.RESEND, Reaction.RECONNECT):
         with driver.subscribe("news") as messages:
             server.command("PUBLISH", "news", "hello")
             assert messages.get(10) == b"hello"

@@ -12,7 +12,7 @@ import msgspec
 from tenure.core.engine import Feature
 from tenure.core.waiting import Lead, Poll
 from tenure.engines.hworker import HworkerEngine
-from tenure.engines.kit.acl import Rules
+from tenure.engines.kit.acl import AclRules
 from tenure.testing.server import RedisServer
 from tests.support import keyspace
 from tests.support.shapes import Key
@@ -69,7 +69,7 @@ class Pools(HworkerEngine):
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead | Poll:
         return super().wait(worker, queues, timeout_ms if len(queues) == 1 else min(timeout_ms, SLICE_MS))
 
-    def rules(self) -> Rules:
+    def rules(self) -> AclRules:
         rules = super().rules()
         own = [place for place in rules.places if not place.pattern.endswith(":*")]
         more = [

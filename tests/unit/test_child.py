@@ -10,7 +10,7 @@ from tenure.core.job import NewJob, State
 from tenure.engines.native import NativeEngine
 from tenure.processes.child import WorkerProcess
 from tenure.processes.keeper import keeper_driver
-from tenure.processes.messages import Orders, Status, WorkerState, encode
+from tenure.processes.messages import Orders, StatusReport, WorkerState, encode
 from tenure.protocols.registry import engine_spec_of
 
 FORKS = """
@@ -54,7 +54,7 @@ class Seen:
 
 async def test_what_it_said_last_is_heard_and_a_child_of_its_own_does_not_put_off_its_end():
     seen = Seen()
-    await seen.start(FORKS, encode(Status(7, WorkerState.RUNNING, 1.0, 0, "w")).decode())
+    await seen.start(FORKS, encode(StatusReport(7, WorkerState.RUNNING, 1.0, 0, "w")).decode())
     async with asyncio.timeout(30):
         assert await seen.ended == 7
     assert seen.heard == ["w"]

@@ -13,13 +13,13 @@ from tenure.core.job import ErrorInfo, JobRecord, Lease, LeaseRef
 from tenure.core.outcome import Cancelled, Failed, Retried
 from tenure.processes.messages import (
     UNSENT_MAX,
+    BeatReport,
     Goodbye,
     Holdings,
     MessageSocket,
     Orders,
-    Report,
-    Status,
-    Stop,
+    StatusReport,
+    StopOrder,
     WorkerState,
     decode,
     encode,
@@ -32,7 +32,7 @@ from tenure.processes.system import ProcessGroup
     "message",
     [
         Orders("redis://:p@h/0", {"protocol": "native"}, "w", ("a", "b"), 12, Timeouts({"t": 5}, {"a": 0})),
-        Status(7, WorkerState.RETIRING, 12.5, 3, "a\nb\u2028", "worn"),
+        StatusReport(7, WorkerState.RETIRING, 12.5, 3, "a\nb\u2028", "worn"),
         Goodbye(left=True, crashed=True),
         Goodbye(
             outcomes=(
@@ -41,8 +41,8 @@ from tenure.processes.system import ProcessGroup
                 (LeaseRef("q", "b", 1), Cancelled("no")),
             )
         ),
-        Stop(hard=True),
-        Report(None, "away"),
+        StopOrder(hard=True),
+        BeatReport(None, "away"),
     ],
 )
 def test_a_message(message):
@@ -56,7 +56,7 @@ def test_leases_with_any_id_and_token(id, token):
     orphan = Lease("w", token, JobRecord(id, "q", b"", 0), 0, 0)
     asked = (CancelAsked(orphan.ref, "no\nmore"), CancelAsked(LeaseRef("q", "b", 1)))
     for message in (
-        Report(HeartbeatReply(frozenset({orphan.ref}), (orphan,), cancelled=asked), "", {"q": 12.5}),
+        BeatReport(HeartbeatReply(frozenset({orphan.ref}), (orphan,), cancelled=asked), "", {"q": 12.5}),
         Holdings(((orphan.ref, 12.5), (LeaseRef("q", "b", token), math.inf)), frozenset({"a"}), (ProcessGroup(1, 2),)),
     ):
         assert encode(message).count(b"\n") == 1
@@ -73,12 +73,12 @@ async def test_a_socket_that_is_not_read_gets_no_messages_that_later_ones_replac
     ours, theirs = socket.socketpair()
     here = await MessageSocket.open(ours)
     for _ in range(4 * UNSENT_MAX // 1_000):
-        here.send(Report(None, "x" * 1_000), is_replaced=True)
+        here.send(BeatReport(None, "x" * 1_000), is_replaced=True)
     here.send(Goodbye())
     there = await MessageSocket.open(theirs)
     count = 0
     async with asyncio.timeout(20):
-        while isinstance(await there.receive(), Report):
+        while isinstance(await there.receive(), BeatReport):
             count += 1
     assert count < 3 * UNSENT_MAX // 1_000
     here.close()

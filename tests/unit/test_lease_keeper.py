@@ -15,7 +15,7 @@ from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
 from tenure.processes import keeper as module
 from tenure.processes.keeper import LEFT_MS, LeaseKeeper
-from tenure.processes.messages import Goodbye, Holdings, Orders, Report
+from tenure.processes.messages import BeatReport, Goodbye, Holdings, Orders
 from tenure.processes.system import ProcessGroup
 from tenure.runtime.ports import Exclusive
 
@@ -36,7 +36,7 @@ class Kept:
     def __init__(self, *queues: str) -> None:
         self.now = 100.0
         self.calls: list[Any] = []
-        self.reports: list[Report] = []
+        self.reports: list[BeatReport] = []
         self.is_stopped = False
         self.reply: Callable[[Any], Awaitable[Any]] = self._good
         engine = Engine("tenure", NativeConfig(timing=Timing(beat_ms=20, lease_ms=60)))

@@ -18,7 +18,7 @@ from tenure.core import limits
 from tenure.core.errors import InvalidArgument, NotConfigured
 from tenure.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, HealthOutputs, HealthReporter
 from tenure.processes.link import ParentSocket
-from tenure.processes.messages import Status, WorkerState
+from tenure.processes.messages import StatusReport, WorkerState
 from tenure.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes
 from tenure.processes.slots import PAUSE_CAP_MS, Slot
 from tenure.testing.ports import Ports
@@ -27,8 +27,8 @@ READY_S = HEALTH_READY_MS / limits.SECOND
 LIVE_S = HEALTH_LIVE_MS / limits.SECOND
 
 
-def status(state: WorkerState = WorkerState.RUNNING, good_at: float = 100.0) -> Status:
-    return Status(7, state, good_at, 3, "w")
+def status(state: WorkerState = WorkerState.RUNNING, good_at: float = 100.0) -> StatusReport:
+    return StatusReport(7, state, good_at, 3, "w")
 
 
 class TestHealth:
@@ -51,7 +51,7 @@ class TestHealth:
         assert Health.of([status(state)], 100.0).live
 
     def test_it_says_why_one_is_not_as_it_should_be(self):
-        health = Health.of([Status(7, WorkerState.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
+        health = Health.of([StatusReport(7, WorkerState.RETIRING, 100.0, reason="all slots are occupied")], 100.0)
         assert not health.ready
         assert json.loads(health.text)["workers"][0]["reason"] == "all slots are occupied"
 

@@ -16,11 +16,11 @@ from tenure.runtime.isolation.messages import (
     BadMessage,
     Cancel,
     Done,
-    Exit,
+    ExitOrder,
     Extend,
     Extended,
+    ProgressReport,
     Ready,
-    Report,
     RunJob,
     Setup,
     Unpacker,
@@ -55,11 +55,11 @@ ORDERED = [
     RunJob.of(2, ODD),
     Cancel(2, "no more"),
     Extended(1, False, "no answer", True),
-    Exit(),
+    ExitOrder(),
 ]
 SAID = [
     Ready(),
-    Report(3, Progress(1, 2.5, "rows")),
+    ProgressReport(3, Progress(1, 2.5, "rows")),
     Extend(3, 1, 60_000),
     *(
         Done(4, outcome)

@@ -11,7 +11,7 @@ import redis.exceptions as client
 
 from tenure.core.errors import AccessDenied, QueueFull, ReplyError, TenureError, WrongState
 from tenure.redis import link, pipeline, replies
-from tenure.redis.replies import ACTIONS, Action
+from tenure.redis.replies import ACTIONS, Reaction
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 SHA = "caeeee01384f6b04384c56d69c27aa65287fb306"
@@ -84,21 +84,21 @@ def test_a_prefix_that_the_client_took_off_is_put_back(error: Exception, prefix:
 @pytest.mark.parametrize(
     ("error", "action"),
     [
-        (client.ConnectionError("refused"), Action.RECONNECT),
-        (client.TimeoutError("slow"), Action.RECONNECT),
-        (TimeoutError(), Action.RECONNECT),
-        (ConnectionResetError(), Action.RECONNECT),
-        (client.InvalidResponse("garbage"), Action.RECONNECT),
-        (client.ConnectionError("max number of clients reached"), Action.RECONNECT),
-        (client.ResponseError("max number of clients reached (100)"), Action.RECONNECT),
-        (client.ResponseError("UNBLOCKED force unblock from blocking operation"), Action.RECONNECT),
-        (client.ResponseError("BUSY Redis is busy running a script"), Action.RESEND),
-        (refusal("LOADING Redis is loading"), Action.RESEND),
-        (client.ResponseError("ERR whatever"), Action.RAISE),
-        (TypeError("a bug"), Action.RAISE),
+        (client.ConnectionError("refused"), Reaction.RECONNECT),
+        (client.TimeoutError("slow"), Reaction.RECONNECT),
+        (TimeoutError(), Reaction.RECONNECT),
+        (ConnectionResetError(), Reaction.RECONNECT),
+        (client.InvalidResponse("garbage"), Reaction.RECONNECT),
+        (client.ConnectionError("max number of clients reached"), Reaction.RECONNECT),
+        (client.ResponseError("max number of clients reached (100)"), Reaction.RECONNECT),
+        (client.ResponseError("UNBLOCKED force unblock from blocking operation"), Reaction.RECONNECT),
+        (client.ResponseError("BUSY Redis is busy running a script"), Reaction.RESEND),
+        (refusal("LOADING Redis is loading"), Reaction.RESEND),
+        (client.ResponseError("ERR whatever"), Reaction.RAISE),
+        (TypeError("a bug"), Reaction.RAISE),
     ],
 )
-def test_every_failure_has_one_action(error: Exception, action: Action) -> None:
+def test_every_failure_has_one_action(error: Exception, action: Reaction) -> None:
     assert replies.action_of(error) is action
 
 
@@ -155,11 +155,11 @@ def test_of_a_call_that_was_sent_nothing_is_known(last: Exception) -> None:
 
 
 def test_the_table_has_no_action_without_a_prefix() -> None:
-    assert set(ACTIONS.values()) == set(Action)
+    assert set(ACTIONS.values()) == set(Reaction)
 
 
 def test_a_prefix_that_is_not_in_the_table_is_raised() -> None:
-    assert replies.action_for("NOSUCHTHING") is Action.RAISE
+    assert replies.action_for("NOSUCHTHING") is Reaction.RAISE
 
 
 def test_a_connection_is_kept_only_after_a_complete_error_reply() -> None:

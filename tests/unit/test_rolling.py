@@ -12,7 +12,7 @@ import pytest
 
 from tenure.processes import parent as module
 from tenure.processes.child import WorkerProcess
-from tenure.processes.messages import Status, WorkerState
+from tenure.processes.messages import StatusReport, WorkerState
 from tenure.processes.parent import Parent
 from tenure.processes.slots import ParentConfig
 
@@ -23,7 +23,7 @@ class Played:
     def __init__(self, crew: Crew, slot: int) -> None:
         self.slot, self.pid, self.began_at = slot, len(crew.all) + 1, float(len(crew.all))
         self.age_s = 3600.0
-        self.status = Status(self.pid, WorkerState.STARTING, 0.0)
+        self.status = StatusReport(self.pid, WorkerState.STARTING, 0.0)
         self.was_ready = self.is_leaving = False
         self.keeping: asyncio.Task[Any] | None = None
         self.killed = asyncio.Event()
@@ -38,7 +38,7 @@ class Played:
         self.killed.set()
 
     def ready(self) -> None:
-        self.status = Status(self.pid, WorkerState.RUNNING, 0.0)
+        self.status = StatusReport(self.pid, WorkerState.RUNNING, 0.0)
         self._heard(self)
 
     def end(self, status: int = 0) -> None:

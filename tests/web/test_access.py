@@ -14,7 +14,7 @@ from starlette.requests import Request
 from tenure import Tenure
 from tenure.core.errors import InvalidArgument, NotConfigured
 from tenure.web import dashboard
-from tenure.web.access import ACTIONS, PAYLOAD, ROLES, Access, Passwords, Refused, add_user, rights_of
+from tenure.web.access import ACTIONS, PAYLOAD, ROLES, Access, AccessRefused, Passwords, add_user, rights_of
 from tenure.web.redact import Redactor
 from tenure.web.serve import OnlyHosts
 from tenure.web.site import Site, site
@@ -114,7 +114,7 @@ async def test_without_a_rule_only_this_machine_is_served(host: str, is_served: 
     if is_served:
         assert (await Access().visitor(request)).rights == ROLES["operator"]
     else:
-        with pytest.raises(Refused, match="authorize"):
+        with pytest.raises(AccessRefused, match="authorize"):
             await Access().visitor(request)
 
 

@@ -22,7 +22,7 @@ from tenure.manage.checks import inspect_all
 from tenure.manage.preflight import Inspection
 from tenure.processes.health import HEALTH_MS
 from tenure.processes.link import KeeperLink, ParentSocket
-from tenure.processes.messages import Status, WorkerState
+from tenure.processes.messages import StatusReport, WorkerState
 from tenure.processes.overdue import Timeouts
 from tenure.processes.recycling import Wear
 from tenure.protocols.registry import engine_spec_of, entry_of
@@ -264,13 +264,13 @@ async def _report(worker: Worker, keeper: KeeperLink) -> None:
             change.cancel()
 
 
-def _status_of(worker: Worker, was_ready: bool) -> Status:
+def _status_of(worker: Worker, was_ready: bool) -> StatusReport:
     state = WorkerState.RUNNING if was_ready else WorkerState.STARTING
     if worker.retiring is not None:
         state = WorkerState.RETIRING
     elif worker.stopping:
         state = WorkerState.STOPPING
-    return Status(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
+    return StatusReport(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
 
 
 def queues_of(app: RunnableApp) -> Sequence[str]:

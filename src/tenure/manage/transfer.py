@@ -29,7 +29,7 @@ MOVES: Final = "moves to another server"
 RECORDS: Final = (State.FAILED, State.BROKEN, State.CANCELLED)
 
 
-class Run(Protocol):
+class TransferRun(Protocol):
     """Runs steps on one of the two servers."""
 
     def __call__(self, steps: Steps[T]) -> T: ...
@@ -39,7 +39,7 @@ class Run(Protocol):
 class Side:
     """A queue on one server. `engine` and `transfer` are of the same wire format on both sides."""
 
-    run: Run
+    run: TransferRun
     engine: FullEngine
     transfer: Transferable
     queue: str

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from tenure.processes.credentials import WorkerCredentials
 from tenure.processes.keeper import LeaseKeeper, keeper_driver
 from tenure.processes.messages import (
+    BeatReport,
     Credentials,
     Goodbye,
     Holdings,
     MessageSocket,
     Orders,
-    Report,
-    Status,
-    Stop,
+    StatusReport,
+    StopOrder,
     WorkerState,
 )
 from tenure.protocols.registry import engine_of
@@ -44,7 +44,7 @@ class WorkerProcess:
         self.slot = slot
         self.pid = process.pid
         self.began_at = time.monotonic()
-        self.status = Status(process.pid, WorkerState.STARTING, self.began_at)
+        self.status = StatusReport(process.pid, WorkerState.STARTING, self.began_at)
         self.was_ready = False
         """Whether it has ever been running."""
         self.is_leaving = False
@@ -100,7 +100,7 @@ class WorkerProcess:
         """Request a stop. Harmless when it has ended."""
         self.is_leaving = True
         if not self._messages.is_closed:
-            self._messages.send(Stop(hard))
+            self._messages.send(StopOrder(hard))
         elif self._process.returncode is None and not self._has_stopped:  # its own keeper process has taken over
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
@@ -139,7 +139,7 @@ class WorkerProcess:
                     self._keeper.take(message)
                 elif isinstance(message, Credentials) and self._credentials is not None:
                     self._credentials.take(message)
-                elif isinstance(message, Status):
+                elif isinstance(message, StatusReport):
                     self.status = message
                     status_received(self)
         except Exception as error:
@@ -169,5 +169,5 @@ class WorkerProcess:
         log_event("keeper_lost", child=self.pid, reason="failed", error=brief(error))
         self._messages.close()
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: BeatReport) -> None:
         self._messages.send(report, is_replaced=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tenure.core import limits
 from tenure.core.errors import NotConfigured, invalid
-from tenure.processes.messages import Status, WorkerState
+from tenure.processes.messages import StatusReport, WorkerState
 from tenure.runtime.log import brief, log_event
 
 HEALTH_READY_MS: Final = 15 * limits.SECOND
@@ -41,10 +41,10 @@ class Health:
     text: bytes
 
     @classmethod
-    def of(cls, statuses: Sequence[Status], now: float) -> Health:
+    def of(cls, statuses: Sequence[StatusReport], now: float) -> Health:
         """From the last statuses. `now`: by the monotonic clock.
 
-        >>> Health.of([Status(7, WorkerState.RUNNING, good_at=100.0)], now=100.5).ready
+        >>> Health.of([StatusReport(7, WorkerState.RUNNING, good_at=100.0)], now=100.5).ready
         True
         """
         live = any(now - one.good_at < HEALTH_LIVE_MS / limits.SECOND for one in statuses)
@@ -55,7 +55,7 @@ class Health:
         return cls(live, ready, json.dumps(shown).encode() + b"\n")
 
 
-def _shown(status: Status, now: float) -> dict[str, Any]:
+def _shown(status: StatusReport, now: float) -> dict[str, Any]:
     about = {
         "worker": status.worker,
         "pid": status.pid,

@@ -32,7 +32,7 @@ from tenure.core.errors import RedisError, Unreachable, is_silent
 from tenure.core.job import Lease, LeaseRef
 from tenure.core.text import cut
 from tenure.processes.credentials import WorkerCredentials
-from tenure.processes.messages import Credentials, Goodbye, Holdings, MessageSocket, Orders, Report
+from tenure.processes.messages import BeatReport, Credentials, Goodbye, Holdings, MessageSocket, Orders
 from tenure.processes.overdue import Overdue, lease_of, refusal
 from tenure.processes.system import end, is_stopped, kill, until_ended
 from tenure.protocols.registry import engine_of
@@ -100,7 +100,7 @@ class LeaseKeeper:
         orders: Orders,
         engine: FullEngine,
         driver: AsyncDriver,
-        send: Callable[[Report], None],
+        send: Callable[[BeatReport], None],
         *,
         clock: Callable[[], float] = time.monotonic,
         lease_clock: Callable[[], float] = lease_clock,
@@ -236,7 +236,7 @@ class LeaseKeeper:
             self._reported_at = self._clock()
         kept_at = {name: self._queues[name].good_at for name in self._held()}
         trouble = self._away or next((queue.trouble for queue in self._queues.values() if queue.trouble), "")
-        self._send(Report(beat, trouble, kept_at))
+        self._send(BeatReport(beat, trouble, kept_at))
 
     async def _beat(self, now: float) -> HeartbeatReply | None:
         """Send the heartbeats queue by queue: when Redis refuses one (another program's key), the others continue."""
@@ -346,7 +346,7 @@ async def _serve(end_of_socket: socket.socket) -> None:
         driver = keeper_driver(orders.url, credentials and credentials.get)
         keeper = LeaseKeeper(orders, engine_of(orders.spec), driver, lambda report: messages.send(report))
     except Exception as error:
-        messages.send(Report(None, brief(error)))
+        messages.send(BeatReport(None, brief(error)))
         messages.close()
         return
     receiving = asyncio.create_task(_receive(messages, keeper, credentials))

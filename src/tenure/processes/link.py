@@ -25,6 +25,7 @@ from tenure.core.errors import InvalidArgument
 from tenure.core.job import LeaseRef
 from tenure.core.outcome import TimedOut
 from tenure.processes.messages import (
+    BeatReport,
     Credentials,
     CredentialsWanted,
     Goodbye,
@@ -32,9 +33,8 @@ from tenure.processes.messages import (
     Message,
     MessageSocket,
     Orders,
-    Report,
-    Status,
-    Stop,
+    StatusReport,
+    StopOrder,
 )
 from tenure.processes.overdue import Timeouts
 from tenure.processes.system import ProcessGroup, group_of
@@ -158,12 +158,12 @@ class KeeperLink:
                 message = await self._messages.receive()
             except ValueError as error:
                 raise KeeperGone("it sent something that is not a report") from error
-            if isinstance(message, Stop):
+            if isinstance(message, StopOrder):
                 self._stop(message.hard)
             elif isinstance(message, CredentialsWanted):
                 if self._asked is None or self._asked.done():
                     self._asked = asyncio.create_task(self._send_credentials())
-            elif isinstance(message, Report):
+            elif isinstance(message, BeatReport):
                 return self._read(message)
             else:
                 break
@@ -174,7 +174,7 @@ class KeeperLink:
         with contextlib.suppress(NoCredentials):  # the keeper asks again; the worker's own calls report it
             self._send(Credentials(await asyncio_login(self._credentials, self._credentials_s)))
 
-    def _read(self, report: Report) -> HeartbeatReply | None:
+    def _read(self, report: BeatReport) -> HeartbeatReply | None:
         if report.trouble != self._trouble:
             self._trouble = report.trouble
             if report.trouble:
@@ -204,7 +204,7 @@ class KeeperLink:
         self._holdings = replace(message, kept=self._holdings.kept)
         self._send(message)
 
-    def tell(self, status: Status) -> None:
+    def tell(self, status: StatusReport) -> None:
         """Send the status of this worker to its parent, if it has one."""
         if self._is_parents:
             self._send(status, is_replaced=True)

@@ -1,8 +1,8 @@
 """Messages between a worker process and the process that keeps its leases: JSON, one line each, on one socket.
 
-The worker sends `Orders` first, then `Holdings` and `Status`, and `Goodbye` at its end. Its parent sends `Stop`; the
-parent, or the worker's own keeper process, sends a `Report` for every heartbeat, and `CredentialsWanted`, to which the
-worker replies with `Credentials`.
+The worker sends `Orders` first, then `Holdings` and `StatusReport`, and `Goodbye` at its end. Its parent sends
+`StopOrder`; the parent, or the worker's own keeper process, sends a `BeatReport` for every heartbeat, and
+`CredentialsWanted`, to which the worker replies with `Credentials`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Holdings(Struct, frozen=True, tag=True):
     exclusive: tuple[Exclusive, ...] = ()
 
 
-class Status(Struct, frozen=True, tag=True):
+class StatusReport(Struct, frozen=True, tag=True):
     """How a worker process is.
 
     `good_at`: when Redis last gave it a good reply, or when the process began, by the monotonic clock. `active`: how
@@ -111,13 +111,13 @@ class Goodbye(Struct, frozen=True, tag=True):
     outcomes: tuple[tuple[LeaseRef, Failed | Retried | Cancelled], ...] = ()
 
 
-class Stop(Struct, frozen=True, tag=True):
+class StopOrder(Struct, frozen=True, tag=True):
     """Stop the worker. `hard`: without waiting for running jobs."""
 
     hard: bool = False
 
 
-class Report(Struct, frozen=True, tag=True):
+class BeatReport(Struct, frozen=True, tag=True):
     """One heartbeat, or None while Redis does not answer; `trouble`: what is wrong, if anything is.
 
     `kept_at`: for each queue on which a job may be held, when its last good heartbeat was sent, by `lease_clock`; 0
@@ -129,7 +129,7 @@ class Report(Struct, frozen=True, tag=True):
     kept_at: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-Message = Orders | Holdings | Status | Goodbye | Stop | Report | CredentialsWanted | Credentials
+Message = Orders | Holdings | StatusReport | Goodbye | StopOrder | BeatReport | CredentialsWanted | Credentials
 
 
 def encode(message: Message) -> bytes:
@@ -159,7 +159,7 @@ class MessageSocket:
     """One end of the socket, on the running event loop.
 
     here = await MessageSocket.open(one_of_a_pair)
-    here.send(Stop())
+    here.send(StopOrder())
     message = await here.receive()
     """
 

@@ -15,7 +15,7 @@ from tenure.protocols.text import options_of, read_protocol, write_protocol
 if TYPE_CHECKING:
     from tenure.engines.hworker import HworkerEngine
     from tenure.engines.hworker.config import HworkerConfig
-    from tenure.protocols.spec import Settings
+    from tenure.protocols.spec import ProtocolSettings
 
 HWORKER: Final = "hworker"
 TIMEOUT_S: Final = 120.0
@@ -55,7 +55,7 @@ class Hworker:
         """The protocol as the setting writes it, without `config`."""
         return write_protocol(HWORKER, self)
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         from tenure.engines.hworker import HworkerEngine
 
         return HworkerEngine(self.name, self._numbers())

@@ -15,7 +15,7 @@ from tenure.redis.url import is_cluster
 if TYPE_CHECKING:
     from tenure.engines.kit.transfer import Transferable
     from tenure.engines.native.engine import NativeConfig, NativeEngine
-    from tenure.protocols.spec import Settings
+    from tenure.protocols.spec import ProtocolSettings
 
 NATIVE: Final = "native"
 
@@ -42,7 +42,7 @@ class Native:
         """The protocol as the setting writes it."""
         return NATIVE
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         namespace = self.namespace or settings.namespace
         if not is_cluster(settings.url):
             return _kind(False)(namespace, self.config)

@@ -15,7 +15,7 @@ from tenure.protocols.text import options_of, read_protocol, write_protocol
 if TYPE_CHECKING:
     from tenure.engines.queue_farm import QueueFarmEngine
     from tenure.engines.queue_farm.config import QueueFarmConfig
-    from tenure.protocols.spec import Settings
+    from tenure.protocols.spec import ProtocolSettings
 
 QUEUE_FARM: Final = "queue-farm"
 
@@ -51,7 +51,7 @@ class QueueFarm:
         """The protocol as the setting writes it, without `config`."""
         return write_protocol(QUEUE_FARM, self)
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         from tenure.engines.queue_farm import QueueFarmEngine
         from tenure.engines.queue_farm.config import QueueFarmConfig
 

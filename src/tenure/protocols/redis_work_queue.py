@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tenure.engines.kit.extras import Cleaned
     from tenure.engines.redis_work_queue import RedisWorkQueueEngine
     from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
-    from tenure.protocols.spec import Settings
+    from tenure.protocols.spec import ProtocolSettings
 
 REDIS_WORK_QUEUE: Final = "redis-work-queue"
 
@@ -55,7 +55,7 @@ class RedisWorkQueue:
         """The protocol as the setting writes it, without `config`."""
         return write_protocol(REDIS_WORK_QUEUE, self)
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         from tenure.engines.redis_work_queue import RedisWorkQueueEngine
         from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
 

@@ -8,7 +8,7 @@ from tenure.core import names
 from tenure.core.engine import FullEngine
 from tenure.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from tenure.protocols import hworker, native, queue_farm, redis_work_queue, worqr
-from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, WireProtocol
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, ProtocolSettings, Rights, WireProtocol
 from tenure.redis.slots import hash_tag, tagged
 from tenure.redis.url import is_cluster
 
@@ -41,7 +41,7 @@ def parse_protocol(text: object) -> WireProtocol:
     return found
 
 
-def engine_for(protocol: object, settings: Settings) -> FullEngine:
+def engine_for(protocol: object, settings: ProtocolSettings) -> FullEngine:
     """The engine of a protocol, which is a value or text. Raises `InvalidArgument`; with the URL of a cluster
     `UnsupportedFeature` for keys that a cluster cannot hold."""
     chosen: Any = parse_protocol(protocol) if isinstance(protocol, str) else protocol

@@ -11,7 +11,7 @@ from tenure.core.steps import Steps
 from tenure.protocols.spec import Migration, Rights
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.acl import Rules
+    from tenure.engines.kit.acl import AclRules
     from tenure.engines.kit.extras import Moved
     from tenure.engines.kit.moving import Exporter
 
@@ -24,12 +24,12 @@ def config_of(kind: Callable[..., C], spec: Mapping[str, Any]) -> C:
     return kind(**{**numbers, "timing": Timing(**numbers["timing"])})
 
 
-def rights_of(rules: Rules, clustered: bool) -> Rights:
+def rights_of(rules: AclRules, clustered: bool) -> Rights:
     rules = rules.of(clustered)
     return Rights(rules.needed(), rules.missing, rules.wait(), rules.channel())
 
 
-def migration_of(protocol: str, exporter: Exporter, rules: Callable[[str], Rules]) -> Migration:
+def migration_of(protocol: str, exporter: Exporter, rules: Callable[[str], AclRules]) -> Migration:
     """Return how jobs of this protocol leave a queue. `rules`: the rights to one queue."""
     from tenure.engines.kit.moving import Importer, move_page
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tenure.engines.kit.transfer import Transferable
 
 
-class Settings(Protocol):
+class ProtocolSettings(Protocol):
     """The settings that an engine may depend on; `tenure.settings.Settings` has them."""
 
     @property
@@ -28,7 +28,7 @@ class Settings(Protocol):
 class WireProtocol(Protocol):
     """How jobs are written in Redis."""
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         """Make the engine of this protocol. Sends nothing."""
         ...
 

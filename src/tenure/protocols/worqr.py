@@ -14,7 +14,7 @@ from tenure.protocols.text import options_of, read_protocol, write_protocol
 if TYPE_CHECKING:
     from tenure.engines.worqr import WorqrEngine
     from tenure.engines.worqr.config import WorqrConfig
-    from tenure.protocols.spec import Settings
+    from tenure.protocols.spec import ProtocolSettings
 
 WORQR: Final = "worqr"
 
@@ -44,7 +44,7 @@ class Worqr:
         """The protocol as the setting writes it, without `config`."""
         return write_protocol(WORQR, self)
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         from tenure.engines.worqr import WorqrEngine
 
         return WorqrEngine(self.prefix, self.config)

@@ -24,7 +24,7 @@ from tenure.redis import replies
 from tenure.redis.availability import Availability
 from tenure.redis.connector import Connector
 from tenure.redis.link import Link
-from tenure.redis.replies import Action
+from tenure.redis.replies import Reaction
 from tenure.redis.sessions import Session, Sessions
 from tenure.redis.url import Target
 from tenure.redis.wire import (
@@ -201,15 +201,15 @@ class Retrying(Generic[L]):
             except Exception as error:
                 was_closed = link is not None and link.has_replied and replies.was_closed(error)
                 action = replies.action_of(error)
-                await self._put(link, replies.keeps_connection(error) and action is not Action.RECONNECT)
-                if action is Action.NOSCRIPT and invoke is not NO_SCRIPT:
+                await self._put(link, replies.keeps_connection(error) and action is not Reaction.RECONNECT)
+                if action is Reaction.NOSCRIPT and invoke is not NO_SCRIPT:
                     data, led = packed_text(invoke), False
                 elif was_closed and wait is None:
                     # The server closed it while it was idle, and probably the others too: no reason to wait.
                     await self._drop_idle(link)
                     fresh = True
-                elif action in (Action.RESEND, Action.RECONNECT):
-                    if action is Action.RECONNECT:
+                elif action in (Reaction.RESEND, Reaction.RECONNECT):
+                    if action is Reaction.RECONNECT:
                         await self._drop_idle(link)
                     if wait is not None:
                         invoke, led, wait = _script_of_lost_wait(invoke, error), False, None

@@ -32,7 +32,7 @@ from tenure.redis.pipeline import AsyncLink
 from tenure.redis.replies import Redirected
 from tenure.redis.slots import keys_of, slot_of_key, split_wait
 from tenure.redis.sync import SyncDriver
-from tenure.redis.topology import ASK_MS, Lost
+from tenure.redis.topology import ASK_MS, LostNode
 from tenure.redis.url import Address, Target, master_of, shown
 from tenure.redis.wire import wait_in
 
@@ -232,7 +232,7 @@ class Routing(Retrying[L]):
         if self._node_patience is not None and others_reply and lost is None:
             is_well = isinstance(failure, Redirected) or is_busy(error)
             what = slot if slot is not None and (is_well or address is None) else address
-            self._topology.lost[what] = Lost(error, began, now + PROBE_MS / limits.SECOND)
+            self._topology.lost[what] = LostNode(error, began, now + PROBE_MS / limits.SECOND)
         given_up = _unreachable(self._target, address if others_reply else None, most_s, failure)
         given_up.node = "" if not others_reply else "none" if address is None else shown(address)
         raise given_up from (None if replies.never_connected(error) else error)

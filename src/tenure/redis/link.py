@@ -27,7 +27,7 @@ from tenure.core.errors import AccessDenied, NotConfigured
 from tenure.core.steps import Arg, Reply
 from tenure.redis import replies
 from tenure.redis.credentials import Login, blocking_login, login
-from tenure.redis.replies import Action
+from tenure.redis.replies import Reaction
 from tenure.redis.url import Target, Tls
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Link(ABC):
             try:
                 await self._log_in(await self.login(target.credentials, timeout_s), timeout_s)
             except Exception as error:
-                if not replies.is_reply(error) or replies.action_of(error) is not Action.DENIED:
+                if not replies.is_reply(error) or replies.action_of(error) is not Reaction.DENIED:
                     raise
                 # The password may have changed a moment ago.
                 await self._log_in(await self.login(target.credentials, timeout_s), timeout_s)

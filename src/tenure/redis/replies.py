@@ -2,7 +2,7 @@
 
 >>> prefix, message = read("ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against")
 >>> prefix, action_for(prefix)
-('WRONGTYPE', <Action.WRONG_TYPE: 'wrong type'>)
+('WRONGTYPE', <Reaction.WRONG_TYPE: 'wrong type'>)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tenure.redis.credentials import NoCredentials
 Trouble = TypeVar("Trouble", bound=RedisError)
 
 
-class Action(Enum):
+class Reaction(Enum):
     """What a driver does after a failed attempt. It never repeats a command that blocks: see `WaitLost`."""
 
     RESEND = "resend"
@@ -64,27 +64,27 @@ class Redirected(ReplyError):
 
 
 ACTIONS: Final = {
-    "LOADING": Action.RESEND,
-    "BUSY": Action.RESEND,
-    "TRYAGAIN": Action.RESEND,
-    "CLUSTERDOWN": Action.RESEND,
+    "LOADING": Reaction.RESEND,
+    "BUSY": Reaction.RESEND,
+    "TRYAGAIN": Reaction.RESEND,
+    "CLUSTERDOWN": Reaction.RESEND,
     # A replica, or a master without its replicas. With sentinels, the next search may find another master.
-    "MASTERDOWN": Action.RECONNECT,
-    "NOREPLICAS": Action.RECONNECT,
-    "READONLY": Action.RECONNECT,
-    "UNBLOCKED": Action.RECONNECT,
-    "OOM": Action.FULL,
-    "MISCONF": Action.FULL,
-    "NOAUTH": Action.DENIED,
-    "WRONGPASS": Action.DENIED,
-    "NOPERM": Action.DENIED,
-    "WRONGTYPE": Action.WRONG_TYPE,
-    "NOSCRIPT": Action.NOSCRIPT,
-    "MOVED": Action.CLUSTER,
-    "ASK": Action.CLUSTER,
-    "CROSSSLOT": Action.CLUSTER,
+    "MASTERDOWN": Reaction.RECONNECT,
+    "NOREPLICAS": Reaction.RECONNECT,
+    "READONLY": Reaction.RECONNECT,
+    "UNBLOCKED": Reaction.RECONNECT,
+    "OOM": Reaction.FULL,
+    "MISCONF": Reaction.FULL,
+    "NOAUTH": Reaction.DENIED,
+    "WRONGPASS": Reaction.DENIED,
+    "NOPERM": Reaction.DENIED,
+    "WRONGTYPE": Reaction.WRONG_TYPE,
+    "NOSCRIPT": Reaction.NOSCRIPT,
+    "MOVED": Reaction.CLUSTER,
+    "ASK": Reaction.CLUSTER,
+    "CROSSSLOT": Reaction.CLUSTER,
     # Tenure sends no MULTI: a proxy does, or something is badly wrong.
-    "EXECABORT": Action.RAISE,
+    "EXECABORT": Reaction.RAISE,
 }
 
 # The client removes the prefix of these. Connections of Tenure keep the text of a reply, a client of the user (see
@@ -168,7 +168,7 @@ def text_of(error: Exception) -> str:
 
 def is_passing(error: Exception) -> bool:
     """Return whether another attempt may succeed."""
-    return action_of(error) in (Action.RESEND, Action.RECONNECT)
+    return action_of(error) in (Reaction.RESEND, Reaction.RECONNECT)
 
 
 def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
@@ -207,15 +207,15 @@ def has_no_room(error: Exception) -> bool:
     return _TOO_MANY in str(error)
 
 
-def action_for(prefix: str) -> Action:
-    return ACTIONS.get(prefix, Action.RAISE)
+def action_for(prefix: str) -> Reaction:
+    return ACTIONS.get(prefix, Reaction.RAISE)
 
 
-def action_of(error: Exception) -> Action:
+def action_of(error: Exception) -> Reaction:
     """Return what to do about an exception of the client library or the socket; `RAISE` for any other."""
     if is_reply(error):
         return action_for(read(text_of(error))[0])
-    return Action.RECONNECT if isinstance(error, _LOST) or has_no_room(error) else Action.RAISE
+    return Reaction.RECONNECT if isinstance(error, _LOST) or has_no_room(error) else Reaction.RAISE
 
 
 def was_closed(error: Exception) -> bool:
@@ -337,12 +337,12 @@ def error_of(error: Exception, where: str, key: str = "") -> TenureError:
     prefix, message = read(text_of(error))
     sentence = f"{message.rstrip('.')}."
     match action_for(prefix):
-        case Action.FULL:
+        case Reaction.FULL:
             disk = "Check the log of Redis, its disk, and the rights of its directory."
             memory = "Free memory, or raise its limit (`maxmemory`)."
             found, remedy = f"Redis at {where} refused to write: {sentence}", disk if prefix == "MISCONF" else memory
             return make_error(QueueFull, found, remedy, "Nothing changed.")
-        case Action.DENIED:
+        case Reaction.DENIED:
             denied = make_error(
                 AccessDenied,
                 f"Redis at {where} refused access: {sentence}",
@@ -350,13 +350,13 @@ def error_of(error: Exception, where: str, key: str = "") -> TenureError:
             )
             denied.prefix = prefix
             return denied
-        case Action.WRONG_TYPE:
+        case Reaction.WRONG_TYPE:
             which = f" that begins with {key!r}" if key else ""
             look = f" To find the key, run {_listing(key)} and ask for the TYPE of each key." if key else ""
             return WrongState(
                 f"A key{which} at {where} holds data of the wrong type: {sentence} {_OTHER_PROGRAM}{look}"
             )
-        case Action.CLUSTER:
+        case Reaction.CLUSTER:
             return Redirected(prefix, message, where)
         case _ if message.endswith(_NO_DATABASE):
             found, remedy = (

@@ -15,7 +15,7 @@ from tenure.core.errors import AccessDenied
 from tenure.redis import replies
 from tenure.redis.link import Link, pack
 from tenure.redis.log import log_event
-from tenure.redis.replies import Action
+from tenure.redis.replies import Reaction
 from tenure.redis.url import Address, Target, master_of, sentinel_of, shown
 
 L = TypeVar("L", bound=Link)
@@ -97,7 +97,7 @@ async def _dial_master(target: Target, kind: type[L], timeout_s: float) -> L:
 
 def _of_sentinel(sentinel: Address, error: Exception) -> Exception:
     """Return the failure with the sentinel's address. A refusal of a sentinel is about its own user, not Redis'."""
-    if replies.is_reply(error) and replies.action_of(error) is Action.DENIED:
+    if replies.is_reply(error) and replies.action_of(error) is Reaction.DENIED:
         return replies.make_error(
             AccessDenied,
             f"The sentinel at {shown(sentinel)} refused access: {replies.read(replies.text_of(error))[1]}",

@@ -20,7 +20,7 @@ from tenure.redis import replies
 from tenure.redis.availability import Availability
 from tenure.redis.connector import Connector
 from tenure.redis.link import BlockingLink, pack
-from tenure.redis.replies import Action
+from tenure.redis.replies import Reaction
 
 PING_MS: Final = 5 * limits.SECOND
 """How often a quiet subscription sends a PING."""
@@ -85,7 +85,7 @@ class Subscription:
                 asked = item is None
             except Exception as error:
                 self._drop()
-                if replies.action_of(error) is Action.RAISE:
+                if replies.action_of(error) is Reaction.RAISE:
                     raise
                 now = time.monotonic()
                 time.sleep(max(0.0, min(self._renewals.lost(now - self._began, now), until - now)))

@@ -37,7 +37,7 @@ _NO_CLUSTER: Final = "cluster support disabled"
 
 
 @dataclass(slots=True)
-class Lost:
+class LostNode:
     """Calls to a node, or about a slot, fail: the last failure, since when, and when to try again (monotonic)."""
 
     error: Exception
@@ -59,7 +59,7 @@ class Topology:
         self._named: Address | None = None
         self._silent: dict[Address, float] = {}
         """When an attempt to ask a node has failed."""
-        self.lost: dict[Address | int | None, Lost] = {}
+        self.lost: dict[Address | int | None, LostNode] = {}
         """The nodes that were silent for a call's patience, and the slots of which nodes refused calls as long."""
         self.is_stale = True
         self.read_at = 0.0
@@ -90,7 +90,7 @@ class Topology:
         if address is not None and self.owner(None) == address:
             self._turn += 1
 
-    def lost_for(self, slot: int | None) -> Lost | None:
+    def lost_for(self, slot: int | None) -> LostNode | None:
         """Whether the node of a slot is lost, or moves the slot and refuses calls about it."""
         return self.lost.get(self.owner(slot)) or self.lost.get(slot)
 

@@ -49,7 +49,7 @@ class Visitor:
     rights: frozenset[str]
 
 
-class Refused(Exception):
+class AccessRefused(Exception):
     """A request without a visitor: the status, the text and the headers of the answer."""
 
     def __init__(self, status: int, text: str, **headers: str) -> None:
@@ -83,7 +83,7 @@ class Access:
         self._allowed = frozenset({PAYLOAD}) if read_only else ROLES["operator"]
 
     async def visitor(self, request: Request) -> Visitor:
-        """Return who asks. Raises `Refused`."""
+        """Return who asks. Raises `AccessRefused`."""
         name, rights = "unnamed", ROLES["operator"]
         if self._passwords is not None:
             name, rights = await self._passwords.check(request)
@@ -92,15 +92,17 @@ class Access:
             if isawaitable(role):
                 role = await role
             if role is None or role == "" or not isinstance(role, str | Collection):
-                raise Refused(403, "You may not see this dashboard.")
+                raise AccessRefused(403, "You may not see this dashboard.")
             try:
                 rights = rights_of(role)
             except InvalidArgument as error:
-                raise Refused(500, f"authorize: {error}") from None
+                raise AccessRefused(500, f"authorize: {error}") from None
             user = request.scope.get("user")
             name = getattr(user, "display_name", "") or (role if isinstance(role, str) else "user")
         elif not is_local(address_of(request)):
-            raise Refused(403, "Without authorize= or a password file, the dashboard serves only its own machine.")
+            raise AccessRefused(
+                403, "Without authorize= or a password file, the dashboard serves only its own machine."
+            )
         return Visitor(str(name), rights & self._allowed)
 
 
@@ -120,12 +122,12 @@ class Passwords:
         """Passwords that were right, hashed with a secret of this process: scrypt takes long by intention."""
 
     async def check(self, request: Request) -> tuple[str, frozenset[str]]:
-        """Return the name and the rights of the user with the password of the request. Raises `Refused`."""
+        """Return the name and the rights of the user with the password of the request. Raises `AccessRefused`."""
         self._read()
         address, header = address_of(request), request.headers.get("authorization", "")
         self._check_failures(address)
         if not header:
-            raise Refused(401, "A name and a password are needed.", www_authenticate=_BASIC)
+            raise AccessRefused(401, "A name and a password are needed.", www_authenticate=_BASIC)
         name, password = _basic(header)
         role, right = self._users.get(name, ("", _NOBODY))
         seen = hmac.digest(self._secret, f"{name}:{password}".encode("utf-8", "surrogateescape"), "sha256")
@@ -134,7 +136,7 @@ class Passwords:
                 self._check_failures(address)
                 if not await run_in_threadpool(is_right, password, right) or not role:
                     self._note_failure(address, name)
-                    raise Refused(401, "The name or the password is wrong.", www_authenticate=_BASIC)
+                    raise AccessRefused(401, "The name or the password is wrong.", www_authenticate=_BASIC)
             while len(self._known) >= _KNOWN_MAX:
                 del self._known[next(iter(self._known))]
             self._known[seen] = right
@@ -143,7 +145,7 @@ class Passwords:
     def _check_failures(self, address: str) -> None:
         since = self._clock() - FAILURES_S
         if sum(at > since for at in self._failures.get(address, ())) >= FAILURES_MAX:
-            raise Refused(429, "Too many wrong passwords from your address. Wait a minute.", retry_after="60")
+            raise AccessRefused(429, "Too many wrong passwords from your address. Wait a minute.", retry_after="60")
 
     def _note_failure(self, address: str, name: str) -> None:
         log_event("login_failed", address=address, user=name)
@@ -162,7 +164,7 @@ class Passwords:
                 self._users = read_users(self._path)
             except NotConfigured as error:
                 log_event("login_failed", error=str(error))
-                raise Refused(503, "The password file of this dashboard cannot be used: see its log.") from None
+                raise AccessRefused(503, "The password file of this dashboard cannot be used: see its log.") from None
             self._read_at = changed
 
 

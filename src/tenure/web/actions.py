@@ -18,7 +18,7 @@ from tenure.manage.audit import entry_of
 from tenure.manage.bulk import CHANGED_MAX, BulkChange, UnchangedJob
 from tenure.manage.documents import Document
 from tenure.web.reads import FILTERS, DashboardApp, with_ages
-from tenure.web.runs import Run, Runs
+from tenure.web.runs import ChangeRun, Runs
 
 PICKED_MAX: Final = 500
 """The most jobs with their ids in one action."""
@@ -28,7 +28,7 @@ RATE: Final = 1_000
 """Jobs that a change of many changes in a second."""
 
 
-class Conflict(Exception):
+class ActionConflict(Exception):
     """The state is not the one that the caller has seen: 409."""
 
     def __init__(self, text: str, document: Document | None = None) -> None:
@@ -131,7 +131,7 @@ async def _of_jobs(call: ActionCall) -> Document:
         done = bool(await _one(call, queue, id))
         await call.note(int(done), "done" if done else "nothing to do")
         if not done:
-            raise Conflict(f"Job {id!r} is not in a state for that any more, or is gone.")
+            raise ActionConflict(f"Job {id!r} is not in a state for that any more, or is gone.")
         return {"done": 1}
     picked = _picked(select)
     if picked is None and not select:
@@ -142,14 +142,14 @@ async def _of_jobs(call: ActionCall) -> Document:
     if call.body.dry_run or (call.body.expect is None and meant != 1):
         return found | {"dry_run": True, "expect": meant}
     if call.body.expect not in (None, meant):
-        raise Conflict(f"There are {meant:,} such jobs now, not {call.body.expect:,}.", found | {"expect": meant})
+        raise ActionConflict(f"There are {meant:,} such jobs now, not {call.body.expect:,}.", found | {"expect": meant})
     if call.runs.is_full:
-        raise Conflict("Other changes are running. Wait for one to end, or stop it.")
+        raise ActionConflict("Other changes are running. Wait for one to end, or stop it.")
 
-    async def change(run: Run) -> None:
+    async def change(run: ChangeRun) -> None:
         await (_change_matching(call, run) if picked is None else _change_picked(call, run, picked))
 
-    async def ended(run: Run) -> None:
+    async def ended(run: ChangeRun) -> None:
         await call.note(run.done.total(), f"{run.state}: {run.error}" if run.error else run.state)
 
     selection = dict(select) if picked is None else {"jobs": len(picked)}
@@ -191,7 +191,7 @@ async def _bulk(call: ActionCall, **options: Any) -> BulkChange:
     return await change(queue, state, **filters, **options)
 
 
-async def _change_matching(call: ActionCall, run: Run) -> None:
+async def _change_matching(call: ActionCall, run: ChangeRun) -> None:
     """Change as many jobs as were found, portion by portion."""
     while (left := run.meant - run.done.total()) > 0:
         before = Counter(run.done)
@@ -206,7 +206,7 @@ async def _change_matching(call: ActionCall, run: Run) -> None:
             break
 
 
-async def _change_picked(call: ActionCall, run: Run, picked: list[tuple[str, str]]) -> None:
+async def _change_picked(call: ActionCall, run: ChangeRun, picked: list[tuple[str, str]]) -> None:
     for queue, id in picked:
         run.report(run.done)
         if await _one(call, queue, id):
@@ -324,7 +324,7 @@ async def _did(call: ActionCall, done: bool = True, otherwise: str = "") -> Docu
     """Note an action that is done, or raise why it is not."""
     await call.note(int(done), "done" if done else "nothing to do")
     if not done:
-        raise Conflict(otherwise)
+        raise ActionConflict(otherwise)
     return {"done": 1}
 
 
@@ -359,7 +359,7 @@ TABLE: Final[Mapping[str, Action]] = {
 
 
 async def perform(call: ActionCall) -> Document:
-    """Do an action. Raises `InvalidArgument`, also for an argument that it does not take, and `Conflict`."""
+    """Do an action. Raises `InvalidArgument`, also for an argument that it does not take, and `ActionConflict`."""
     takes = TABLE[call.action].takes
     if unknown := sorted(call.body.arguments().keys() - set(takes)):
         rule = f"arguments among {', '.join(takes)}" if takes else "no arguments"

@@ -54,7 +54,7 @@ Context: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageSpec:
     """A page: its path, template and title, what it shows, and its query."""
 
     path: str
@@ -80,18 +80,18 @@ class Pages:
         after, queue = frozenset({"after"}), frozenset({"queue"})
         of_jobs = frozenset({*FILTERS, "after", "size", "columns"})
         self.all: Final = (
-            Page("", "overview.html", "Overview", self._overview),
-            Page("queues", "queues.html", "Queues", self._queues, after),
-            Page("queues/{queue}", "queue.html", "Queue", self._queue, frozenset({"reasons"})),
-            Page("jobs", "jobs.html", "Jobs", self._jobs, of_jobs),
-            Page("jobs/{queue}/{id}", "job.html", "Job", self._job),
-            Page("errors", "errors.html", "Errors", self._errors, queue),
-            Page("lanes", "lanes.html", "Lanes", self._lanes, frozenset({"queue", "state", "after"})),
-            Page("lanes/{queue}/{name}", "lane.html", "Lane", self._lane),
-            Page("schedules", "schedules.html", "Schedules", self._schedules, frozenset({"queue", "after"})),
-            Page("limits", "limits.html", "Limits", self._limits, after),
-            Page("workers", "workers.html", "Workers", self._workers, after),
-            Page("audit", "audit.html", "Audit", self._audit, after),
+            PageSpec("", "overview.html", "Overview", self._overview),
+            PageSpec("queues", "queues.html", "Queues", self._queues, after),
+            PageSpec("queues/{queue}", "queue.html", "Queue", self._queue, frozenset({"reasons"})),
+            PageSpec("jobs", "jobs.html", "Jobs", self._jobs, of_jobs),
+            PageSpec("jobs/{queue}/{id}", "job.html", "Job", self._job),
+            PageSpec("errors", "errors.html", "Errors", self._errors, queue),
+            PageSpec("lanes", "lanes.html", "Lanes", self._lanes, frozenset({"queue", "state", "after"})),
+            PageSpec("lanes/{queue}/{name}", "lane.html", "Lane", self._lane),
+            PageSpec("schedules", "schedules.html", "Schedules", self._schedules, frozenset({"queue", "after"})),
+            PageSpec("limits", "limits.html", "Limits", self._limits, after),
+            PageSpec("workers", "workers.html", "Workers", self._workers, after),
+            PageSpec("audit", "audit.html", "Audit", self._audit, after),
         )
         paths, self._files = _static_files()
         self._templates = jinja2.Environment(
@@ -108,7 +108,7 @@ class Pages:
             path=shown.path, query=shown.query, spark=shown.spark, static=paths, version=__version__
         )
 
-    async def answer(self, page: Page, request: Request, visitor: Visitor, is_fragment: bool) -> Response:
+    async def answer(self, page: PageSpec, request: Request, visitor: Visitor, is_fragment: bool) -> Response:
         """Return a page, or only its middle."""
         known = {
             "layout": "fragment.html" if is_fragment else "page.html",

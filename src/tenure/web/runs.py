@@ -26,7 +26,7 @@ class Stopped(Exception):
 
 
 @dataclass(slots=True)
-class Run:
+class ChangeRun:
     """A change of many jobs. `meant`: how many jobs it is about. `state`: running, finished, stopped or failed."""
 
     id: int
@@ -69,12 +69,12 @@ class Runs:
     """The runs of one dashboard. `changed` is called at each change of one."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, ChangeRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = changed
         self._number = 0
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[ChangeRun]:
         """The runs, the newest first."""
         return list(self._runs.values())[::-1]
 
@@ -89,12 +89,12 @@ class Runs:
         user: str,
         selection: dict[str, Any],
         meant: int,
-        change: Callable[[Run], Awaitable[None]],
-        ended: Callable[[Run], Awaitable[None]],
-    ) -> Run:
+        change: Callable[[ChangeRun], Awaitable[None]],
+        ended: Callable[[ChangeRun], Awaitable[None]],
+    ) -> ChangeRun:
         """Begin a change of `meant` jobs. `ended` is called after it."""
         self._number += 1
-        run = self._runs[self._number] = Run(self._number, action, user, selection, meant, self._changed)
+        run = self._runs[self._number] = ChangeRun(self._number, action, user, selection, meant, self._changed)
         over = [one.id for one in self._runs.values() if one.state != "running"]
         for old in over[: max(0, len(self._runs) - KEPT_MAX)]:
             del self._runs[old]
@@ -112,7 +112,10 @@ class Runs:
         return True
 
     async def _change(
-        self, run: Run, change: Callable[[Run], Awaitable[None]], ended: Callable[[Run], Awaitable[None]]
+        self,
+        run: ChangeRun,
+        change: Callable[[ChangeRun], Awaitable[None]],
+        ended: Callable[[ChangeRun], Awaitable[None]],
     ) -> None:
         state, why = "failed", "The dashboard was stopped, or has a fault: see its log."
         try:

@@ -31,10 +31,10 @@ from tenure.core.names import queue_name, shown
 from tenure.core.shape import LaneState
 from tenure.core.text import masked
 from tenure.manage.documents import Document, encoded
-from tenure.web.access import PAYLOAD, Access, Authorize, Refused, Visitor, address_of
-from tenure.web.actions import TABLE, ActionBody, ActionCall, Conflict, perform
+from tenure.web.access import PAYLOAD, Access, AccessRefused, Authorize, Visitor, address_of
+from tenure.web.actions import TABLE, ActionBody, ActionCall, ActionConflict, perform
 from tenure.web.live import Live
-from tenure.web.pages import Page, Pages
+from tenure.web.pages import Pages, PageSpec
 from tenure.web.reads import FILTERS, DashboardApp, Reads, cursor_of, part, whole
 from tenure.web.redact import Redactor
 from tenure.web.runs import Runs
@@ -153,8 +153,8 @@ class Site:
         static = Route("/static/{name}", self.pages.static, methods=["GET"])
         handlers: Mapping[Any, Any] = {
             TenureError: _failed,
-            Refused: _refused,
-            Conflict: _conflict,
+            AccessRefused: _refused,
+            ActionConflict: _conflict,
             HTTPException: _http,
         }
         app = Starlette(routes=[*api, static, *pages], exception_handlers=handlers)
@@ -172,7 +172,7 @@ class Site:
 
         return answer
 
-    def _page(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def _page(self, page: PageSpec) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             visitor = await self._access.visitor(request)
             _check_query(request, page.query)
@@ -319,12 +319,12 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, AccessRefused)
     return _error(request, error.status, str(error), error.headers)
 
 
 async def _conflict(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Conflict)
+    assert isinstance(error, ActionConflict)
     return _document(error.document, 409)
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tenure.core.engine import FullEngine, Timing
-from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.acl import AclRules, KeyPlace
 from tenure.engines.kit.config import EngineConfig
-from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Settings, Words
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, ProtocolSettings, Rights, Words
 from tests.support.sixth.engine import SixthEngine
 
 _COMMANDS: Final = (
@@ -23,7 +23,7 @@ _COMMANDS: Final = (
 class Sixth:
     namespace: str = "sixth"
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         return SixthEngine(self.namespace)
 
 
@@ -41,8 +41,8 @@ def _rights(engine: FullEngine, clustered: bool) -> Rights:
     assert isinstance(engine, SixthEngine)
     shared, queue = engine.shared(), engine.prefix("tenure-check")
     queues = f"{shared.removesuffix('}')}:*"
-    places = (Place(queues, queue, channels=True), Place(shared, shared), Place(f"{shared}:*", f"{shared}:x"))
-    rules = Rules(places, _COMMANDS, ("TIME", "EVALSHA - 0")).of(clustered)
+    places = (KeyPlace(queues, queue, channels=True), KeyPlace(shared, shared), KeyPlace(f"{shared}:*", f"{shared}:x"))
+    rules = AclRules(places, _COMMANDS, ("TIME", "EVALSHA - 0")).of(clustered)
     return Rights(rules.needed(), rules.missing)
 
 

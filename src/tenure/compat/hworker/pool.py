@@ -28,7 +28,7 @@ from tenure.protocols import hworker
 
 if TYPE_CHECKING:
     from tenure.core.engine import FullEngine
-    from tenure.protocols.spec import Settings
+    from tenure.protocols.spec import ProtocolSettings
 
 Function = Callable[[Any], Result | Awaitable[Result | None] | None]
 F = TypeVar("F", bound=Function)
@@ -234,5 +234,5 @@ class _Typed(hworker.Hworker):
 
     type: Any = Any
 
-    def engine(self, settings: Settings) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         return TypedEngine(self.name, self._numbers(), self.type)

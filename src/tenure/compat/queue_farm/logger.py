@@ -19,7 +19,7 @@ from tenure.compat.queue_farm.emitter import (
     RETRY_LIMIT,
     START,
 )
-from tenure.compat.queue_farm.manager import Base
+from tenure.compat.queue_farm.manager import ManagerBase
 from tenure.core.errors import invalid
 
 RECORDS: Final = {
@@ -50,7 +50,7 @@ class Logger:
 
     def __init__(
         self,
-        manager: Base,
+        manager: ManagerBase,
         logger: logging.Logger | None = None,
         *,
         extended: bool = False,

@@ -22,7 +22,7 @@ from tenure.engines.queue_farm.config import QueueFarmConfig
 from tenure.engines.queue_farm.keys import DEFAULT_QUEUE
 from tenure.engines.queue_farm.wire import FarmDropped, new_part
 from tenure.protocols.queue_farm import QUEUE_FARM
-from tenure.protocols.spec import Settings as SettingsOfEngines
+from tenure.protocols.spec import ProtocolSettings
 from tenure.redis.clients import Client, url_of
 from tenure.settings import Settings
 
@@ -69,11 +69,11 @@ class _Farm:
         self._engine = engine
         self.text = f"{QUEUE_FARM}:{engine.namespace}"
 
-    def engine(self, settings: SettingsOfEngines) -> FullEngine:
+    def engine(self, settings: ProtocolSettings) -> FullEngine:
         return self._engine
 
 
-class Base:
+class ManagerBase:
     """What managers and workers share: the namespace, its app, and the callbacks."""
 
     def __init__(
@@ -126,7 +126,7 @@ class Base:
         }
 
 
-class Manager(Base):
+class Manager(ManagerBase):
     """Pushes jobs into the queues of a namespace, and deletes them.
 
         manager = Manager("redis://localhost", max_attempts=5)
@@ -160,7 +160,7 @@ class Manager(Base):
         self._app.close()
 
 
-class AsyncManager(Base):
+class AsyncManager(ManagerBase):
     """`Manager` for asyncio, with the same methods. Callbacks may be coroutine functions.
 
     manager = AsyncManager("redis://localhost")

@@ -23,7 +23,7 @@ from tenure.compat.queue_farm.emitter import (
     START,
     JobEnded,
 )
-from tenure.compat.queue_farm.manager import AsyncManager, Base, Manager
+from tenure.compat.queue_farm.manager import AsyncManager, Manager, ManagerBase
 from tenure.core import events, limits, names
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import JobRecord
@@ -49,7 +49,7 @@ _ERRORS: Final = {
 }
 
 
-class _Runs(Base):
+class _Runs(ManagerBase):
     """What both workers share."""
 
     def __init__(

@@ -52,7 +52,7 @@ DRAW: Final = Draw()
 T = TypeVar("T")
 
 
-class Base:
+class WorkQueueBase:
     """The work queue of a prefix, without a way to reach Redis."""
 
     _is_async: bool

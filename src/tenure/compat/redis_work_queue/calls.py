@@ -23,7 +23,7 @@ from tenure.compat.redis_work_queue.kept import RAW
 from tenure.core.errors import TenureError
 from tenure.core.steps import Call, Command, Draw, Nonce, Steps, Work
 from tenure.redis import replies
-from tenure.redis.replies import Action
+from tenure.redis.replies import Reaction
 from tenure.redis.sessions import MAX_FREE, Session
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ async def exchange(nonces: Nonces, execute: Execute, steps: Steps[T], key: Key |
                         command = ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
                         reply = await execute(command, lead=call.lead.args if call.lead else ())
                 except Exception as error:
-                    if isinstance(call, Command) or replies.action_of(error) is not Action.NOSCRIPT:
+                    if isinstance(call, Command) or replies.action_of(error) is not Reaction.NOSCRIPT:
                         raise
                     reply = await execute(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
             except Exception as error:

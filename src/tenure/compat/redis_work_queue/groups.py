@@ -24,7 +24,7 @@ _NAME_AT: Final = 6
 
 
 @dataclass(slots=True)
-class Group:
+class PipelineGroup:
     """The adds of one execution of a pipeline. `places` counts them from 1; `first` is where its first command is."""
 
     pipeline: weakref.ref[Any]
@@ -46,19 +46,20 @@ class Groups:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.known: dict[int, Group] = {}
+        self.known: dict[int, PipelineGroup] = {}
         """Those whose answers have not been removed, by the identity of the pipeline."""
 
-    def pending(self, pipeline: Any) -> Group | None:
+    def pending(self, pipeline: Any) -> PipelineGroup | None:
         """Return the group that the next add of this pipeline belongs to; None: it is the first one."""
         group = self.known.get(id(pipeline))
         return group if group is not None and group.pipeline() is pipeline and group.is_pending() else None
 
-    def begin(self, pipeline: Any) -> Group:
+    def begin(self, pipeline: Any) -> PipelineGroup:
         """Return a new group of this pipeline, of which the next command is the first."""
         if is_cluster(pipeline):
-            return Group(weakref.ref(pipeline), -1)  # its commands go to several connections: each add is a group
-        group = Group(weakref.ref(pipeline), len(getattr(pipeline, "command_stack", ())))
+            # Its commands go to several connections: each add is a group.
+            return PipelineGroup(weakref.ref(pipeline), -1)
+        group = PipelineGroup(weakref.ref(pipeline), len(getattr(pipeline, "command_stack", ())))
         with self._lock:
             self.known.pop(id(pipeline), None)
             while len(self.known) >= _GROUPS_MAX:

@@ -6,7 +6,7 @@ import asyncio
 from types import CoroutineType
 from typing import Any, Self
 
-from tenure.compat.redis_work_queue.base import Base, add_key, complete_key
+from tenure.compat.redis_work_queue.base import WorkQueueBase, add_key, complete_key
 from tenure.compat.redis_work_queue.calls import aexecute, execute, sleep
 from tenure.compat.redis_work_queue.item import Item
 from tenure.compat.redis_work_queue.kept import KeptConnection
@@ -18,7 +18,7 @@ from tenure.core.steps import finish
 __all__ = ["AsyncWorkQueue", "Item", "KeyPrefix", "WorkQueue"]
 
 
-class AsyncWorkQueue(Base):
+class AsyncWorkQueue(WorkQueueBase):
     """`WorkQueue` for a client of `redis.asyncio`, with the same methods.
 
     queue = AsyncWorkQueue(KeyPrefix("jobs"))
@@ -112,7 +112,7 @@ class AsyncWorkQueue(Base):
         await self._close(db)
 
 
-class WorkQueue(Base):
+class WorkQueue(WorkQueueBase):
     """A work queue of items, at the keys of a prefix.
 
         queue = WorkQueue(KeyPrefix("jobs"))

@@ -18,7 +18,7 @@ from tenure.engines.hworker.keys import DEFAULT_QUEUE, JOBS, OURS, check_name, o
 from tenure.engines.hworker.records import read_job, write_job
 from tenure.engines.hworker.rights import rules_of
 from tenure.engines.hworker.scripts import LAYOUT, SCRIPTS
-from tenure.engines.kit.acl import Rules
+from tenure.engines.kit.acl import AclRules
 from tenure.engines.kit.chunks import Part, args_of
 from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import RAW, as_bytes
@@ -134,7 +134,7 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
         promoted, reclaimed, pruned, unparked, more, _ = yield from self._ask("maintain", queue, *args)
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1)
 
-    def rules(self) -> Rules:
+    def rules(self) -> AclRules:
         """The rights that this engine needs of a user of Redis."""
         return rules_of(self.pool)
 

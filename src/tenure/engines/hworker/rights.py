@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tenure.engines.hworker.keys import BROKEN, FAILED, JOBS, OURS, PROGRESS
-from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.acl import AclRules, KeyPlace
 from tenure.engines.kit.encoding import escaped
 
 NEEDED: Final = (
@@ -19,10 +19,10 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "EVALSHA - 0")
 
 
-def rules_of(pool: str) -> Rules:
+def rules_of(pool: str) -> AclRules:
     """The rights for one pool. The key of the scripts is the prefix itself; they make the others of it."""
     name = escaped(pool)
-    places = [Place(f"{OURS}{name}", f"{OURS}{pool}")]
-    places.append(Place(f"{OURS}{name}:*", f"{OURS}{pool}:tenure:probe", channels=True))
-    places += [Place(f"{begin}{name}", f"{begin}{pool}", used=True) for begin in (JOBS, PROGRESS, BROKEN, FAILED)]
-    return Rules(tuple(places), NEEDED, NO_KEY)
+    places = [KeyPlace(f"{OURS}{name}", f"{OURS}{pool}")]
+    places.append(KeyPlace(f"{OURS}{name}:*", f"{OURS}{pool}:tenure:probe", channels=True))
+    places += [KeyPlace(f"{begin}{name}", f"{begin}{pool}", used=True) for begin in (JOBS, PROGRESS, BROKEN, FAILED)]
+    return AclRules(tuple(places), NEEDED, NO_KEY)

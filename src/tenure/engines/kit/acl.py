@@ -64,7 +64,7 @@ return { denied, unknown }
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPlace:
     """Keys of an engine: the pattern that an ACL grants, and one key of it that no queue has.
 
     `channels`: pub/sub channels have such names, too. `used`: the probe is a key of a queue; no command is tried on it.
@@ -77,18 +77,18 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AclRules:
     """What an engine needs of a user of Redis: places, commands whose first argument is a key, and other commands.
 
     `subcommands`: those of which only one word is needed, as CLIENT ID.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[KeyPlace, ...]
     commands: tuple[str, ...]
     no_key: tuple[str, ...]
     subcommands: tuple[str, ...] = ()
 
-    def of(self, clustered: bool) -> Rules:
+    def of(self, clustered: bool) -> AclRules:
         """The rules of one server, or of the nodes of a cluster."""
         return replace(self, subcommands=(*self.subcommands, *_ON_CLUSTERS)) if clustered else self
 
@@ -108,7 +108,7 @@ class Rules:
         Before Redis 7 a user who lacks DEL may lack more than is found, and commands that block are not tried.
         """
         keys: list[str] = []
-        own: Place | None = None
+        own: KeyPlace | None = None
         for place in self.places:
             try:
                 yield from _denied(place.probe, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.acl import AclRules, KeyPlace
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
 
 PROBE: Final = "tenure-check"
@@ -22,13 +22,13 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "ZINTER 1 KEY", "EVALSHA - 0")
 
 
-def rules_of(namespace: str) -> Rules:
+def rules_of(namespace: str) -> AclRules:
     """The rights for the queues of a namespace, and for what belongs to no queue.
 
     No name has a character that is special in a pattern, and none of another namespace begins like this.
     """
     common = namespace_prefix(namespace)
-    queues = Place(f"{common.removesuffix('}')}:*", f"{queue_prefix(namespace, PROBE)}:probe", channels=True)
+    queues = KeyPlace(f"{common.removesuffix('}')}:*", f"{queue_prefix(namespace, PROBE)}:probe", channels=True)
     # The scripts of what belongs to no queue name its prefix as their key.
-    others = (Place(common, common), Place(f"{common}:*", f"{common}:probe", channels=True))
-    return Rules((queues, *others), NEEDED, NO_KEY)
+    others = (KeyPlace(common, common), KeyPlace(f"{common}:*", f"{common}:probe", channels=True))
+    return AclRules((queues, *others), NEEDED, NO_KEY)

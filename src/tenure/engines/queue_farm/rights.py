@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.acl import AclRules, KeyPlace
 from tenure.engines.kit.encoding import escaped
 from tenure.engines.queue_farm.keys import OURS
 
@@ -18,7 +18,7 @@ NEEDED: Final = (
 """The commands of the engine whose first argument is a key, with examples of the others."""
 
 
-def rules_of(namespace: str) -> Rules:
+def rules_of(namespace: str) -> AclRules:
     """The rights for this namespace, and for nothing else."""
     pattern = f"{escaped(namespace)}:*"
-    return Rules((Place(pattern, f"{namespace}:{OURS}:probe"),), NEEDED, ("TIME", "EVALSHA - 0"))
+    return AclRules((KeyPlace(pattern, f"{namespace}:{OURS}:probe"),), NEEDED, ("TIME", "EVALSHA - 0"))

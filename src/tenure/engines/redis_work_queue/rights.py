@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.acl import AclRules, KeyPlace
 from tenure.engines.kit.encoding import escaped
 
 NEEDED: Final = (
@@ -21,11 +21,11 @@ NO_KEY: Final = ("TIME", "EVALSHA - 0", "SCAN 0")
 ONE_WORD: Final = ("OBJECT IDLETIME KEY",)
 
 
-def rules_of(prefixes: Sequence[str]) -> Rules:
+def rules_of(prefixes: Sequence[str]) -> AclRules:
     """The rights for queues with these prefixes, and for nothing else."""
-    places: list[Place] = []
+    places: list[KeyPlace] = []
     for prefix in dict.fromkeys(prefixes):
         pattern = escaped(prefix)
         # The scripts name the prefix as their key, and make the others of it.
-        places += (Place(pattern, prefix), Place(f"{pattern}:*", f"{prefix}:tenure:probe"))
-    return Rules(tuple(places), NEEDED, NO_KEY, ONE_WORD)
+        places += (KeyPlace(pattern, prefix), KeyPlace(f"{pattern}:*", f"{prefix}:tenure:probe"))
+    return AclRules(tuple(places), NEEDED, NO_KEY, ONE_WORD)

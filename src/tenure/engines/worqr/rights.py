@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tenure.engines.kit.acl import Place, Rules
+from tenure.engines.kit.acl import AclRules, KeyPlace
 
 NEEDED: Final = (
     "DEL", "EXISTS", "GET", "HDEL 1", "HEXISTS 1", "HGET 1", "HGETALL", "HINCRBY 1 1", "HLEN", "HMGET 1", "HRANDFIELD",
@@ -17,8 +17,8 @@ NEEDED: Final = (
 NO_KEY: Final = ("TIME", "EVALSHA - 0", "SCAN 0")
 
 
-def rules_of(prefix: str) -> Rules:
+def rules_of(prefix: str) -> AclRules:
     """The rights for all queues of a prefix. A worker's timer and sets belong to no queue."""
-    keys = Place(f"{prefix}:*", f"{prefix}:tenure:probe", channels=True)
-    channels = Place(f"{prefix}_*", f"{prefix}_tenure_probe", channels=True)
-    return Rules((keys, channels), NEEDED, NO_KEY)
+    keys = KeyPlace(f"{prefix}:*", f"{prefix}:tenure:probe", channels=True)
+    channels = KeyPlace(f"{prefix}_*", f"{prefix}_tenure_probe", channels=True)
+    return AclRules((keys, channels), NEEDED, NO_KEY)

@@ -33,11 +33,11 @@ from tenure.runtime.isolation.messages import (
     BadMessage,
     Cancel,
     Done,
-    Exit,
+    ExitOrder,
     Extend,
     Extended,
     Order,
-    Report,
+    ProgressReport,
     RunJob,
     Setup,
     ShowStack,
@@ -74,7 +74,7 @@ class WorkerChannel:
         self._unpacker = Unpacker(ORDERS, PROCESS_ORDER_MAX)
         self._sending = threading.Lock()
         self._orders: SimpleQueue[RunJob | None] = SimpleQueue()
-        self._reports: deque[Report] = deque(maxlen=1)
+        self._reports: deque[ProgressReport] = deque(maxlen=1)
         """The newest, until the thread sends it."""
         self._requests = itertools.count(1)
         self._extensions: dict[int, Future[bool]] = {}
@@ -114,7 +114,7 @@ class WorkerChannel:
 
     def report(self, number: int, progress: Progress) -> None:
         """Report the job's progress, at most once every `PROGRESS_MS`. The newest report replaces those not sent."""
-        self._reports.append(Report(number, progress))
+        self._reports.append(ProgressReport(number, progress))
 
     def extend(self, number: int, ms: int) -> Future[bool]:
         """Ask for more time. The answer: whether this worker still holds the job."""
@@ -176,7 +176,7 @@ class WorkerChannel:
                     answer.set_result(is_held)
             case ShowStack():
                 self.send(Stack(*self.stack()))
-            case Exit():
+            case ExitOrder():
                 self._orders.put(None)
                 # Threads and hooks that handlers left behind may delay the end of the interpreter.
                 time.sleep(PROCESS_EXIT_MS / limits.SECOND)

@@ -79,7 +79,7 @@ class ShowStack(Struct, frozen=True, tag=True):
     """Show where the handler is."""
 
 
-class Exit(Struct, frozen=True, tag=True):
+class ExitOrder(Struct, frozen=True, tag=True):
     """End: no more jobs follow."""
 
 
@@ -90,7 +90,7 @@ class Ready(Struct, frozen=True, tag=True):
     """The app is loaded."""
 
 
-class Report(Struct, frozen=True, tag=True):
+class ProgressReport(Struct, frozen=True, tag=True):
     """The progress of the job."""
 
     number: int
@@ -119,8 +119,8 @@ class Done(Struct, frozen=True, tag=True):
     outcome: Outcome
 
 
-Order: TypeAlias = Setup | RunJob | Cancel | Extended | ShowStack | Exit
-Answer: TypeAlias = Ready | Report | Extend | Stack | Done
+Order: TypeAlias = Setup | RunJob | Cancel | Extended | ShowStack | ExitOrder
+Answer: TypeAlias = Ready | ProgressReport | Extend | Stack | Done
 M = TypeVar("M")
 ORDERS: Final = msgspec.msgpack.Decoder(Order)
 ANSWERS: Final = msgspec.msgpack.Decoder(Answer)

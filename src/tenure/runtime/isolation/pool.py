@@ -26,11 +26,11 @@ from tenure.runtime.isolation.messages import (
     Answer,
     Cancel,
     Done,
-    Exit,
+    ExitOrder,
     Extend,
     Extended,
+    ProgressReport,
     Ready,
-    Report,
     ShowStack,
     Stack,
 )
@@ -185,7 +185,7 @@ class ProcessPool:
     def _dismiss(self, process: JobProcess) -> None:
         self._idle.remove(process)
         self._exiting.add(process)
-        process.send(Exit())
+        process.send(ExitOrder())
         process.after(PROCESS_EXIT_MS, process.kill)
 
     def _start_process(self) -> bool:
@@ -253,7 +253,7 @@ class ProcessPool:
                 task = self._services.loop.create_task(self._extend(process, held, request, ms))
                 self._extensions[task] = process
                 task.add_done_callback(self._extensions.pop)
-            case Report(number, progress):
+            case ProgressReport(number, progress):
                 if run is not None and number == process.jobs:  # not from a thread that an earlier handler left behind
                     self._services.progress(run, progress)
             case Stack(number, text):
