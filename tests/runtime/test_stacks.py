@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from types import FrameType
 
 import pytest
 
 from tenure.core.engine import SHOW_STACKS, Feature
+from tenure.runtime.handlers.stacks import STACK_BYTES_MAX, stack_text, thread_frames
 from tests.runtime.fakes import Rig
 from tests.support.fakes import FakeEngine
 
@@ -43,3 +45,16 @@ async def test_it_shows_the_frames_of_a_handler_from_its_function_on(on_loop: bo
     functions = re.findall(r"line \d+, in (\w+)$", found.text, re.MULTILINE)
     assert (found.queue, found.id, found.task) == ("q", "x", "t")
     assert functions[:2] == (["on_the_loop", "await_long"] if on_loop else ["in_a_thread", "wait_long"])
+
+
+def test_of_a_long_stack_the_innermost_frames_are_kept() -> None:
+    def dive(depth: int, frames: list[FrameType]) -> None:
+        if depth:
+            return dive(depth - 1, frames)  # a line that is long enough to pass the limit of the text after some frames
+        frames += thread_frames(threading.get_ident())
+
+    frames: list[FrameType] = []
+    dive(200, frames)
+    text = stack_text(frames)
+    assert len(text) <= STACK_BYTES_MAX
+    assert text.endswith("frames += thread_frames(threading.get_ident())")

@@ -244,8 +244,16 @@ def test_pages_hold_no_inline_script_or_style(browser: Browser) -> None:
     ],
 )
 def test_other_names_of_the_host_are_refused(app: Tenure, serve: Serve, host: str, status: int) -> None:
-    browser = serve(OnlyHosts(dashboard(app), ("localhost", "127.0.0.1", "::1", "[fe80::1]")))
+    browser = serve(OnlyHosts(site(app, Access()), ("localhost", "127.0.0.1", "::1", "[fe80::1]")))
     assert browser.page("queues", Host=host.format(port=browser.port)).status == status
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", ""])
+def test_without_a_rule_another_name_of_this_machine_is_refused(app: Tenure, serve: Serve, host: str) -> None:
+    """A page of another site can give its own name the address 127.0.0.1, and then has the origin of the dashboard."""
+    answer = serve(dashboard(app)).page("queues", Host=host)
+    assert (answer.status, "authorize=" in answer.text) == (400, True)
+    assert serve(dashboard(app, authorize=lambda request: "viewer")).page("queues", Host=host).status == 200
 
 
 def test_a_large_body_is_refused(browser: Browser) -> None:

@@ -87,6 +87,7 @@ def test_a_dry_run_changes_nothing(app: Tenure, browser: Browser, fail: Fail) ->
     dry = browser.post("discard", {"queue": "images", "id": id}, dry_run=True)
     assert (dry.status, dry.json["expect"]) == (200, 1)
     assert counts(app) == {"failed": 1}
+    assert browser.post("discard", {"queue": "images", "id": "none"}, dry_run=True).json["expect"] == 0
     assert browser.post("pause", {"queue": "images"}, dry_run=True).status == 400
     assert not app.inspect.settings("images").paused
 

@@ -104,10 +104,10 @@ async def test_the_reader_waits_until_all_calls_are_five_a_second(monkeypatch: p
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
         reads.spent += 40 * len(pauses) ** 2  # by pages that are read during the pause
-        if len(pauses) == 3:
+        if len(pauses) == 4:
             raise CancelledError
 
     monkeypatch.setattr("tenure.web.live.asyncio.sleep", sleep)
     with pytest.raises(CancelledError):
         await live.Live(reads)._read()  # type: ignore[arg-type]
-    assert pauses == [2.0, 10.0, 20.0]
+    assert pauses == [2.0, 10.0, 34.0, 45.0]

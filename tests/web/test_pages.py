@@ -186,6 +186,7 @@ def test_only_what_is_shown_whole_can_be_edited() -> None:
     assert Redactor(("a",)).text(b'{"a":1}')[1] is False
     assert Redactor(("a",)).text(b"text")[1] is False
     assert Redactor(("a",)).text(b'{"b":1}')[1] is True
+    assert Redactor().text(b'[{"a":1,"a":2}]')[1] is False, "the first value would be lost"
 
 
 def test_a_payload_with_half_a_character_is_shown(app: Tenure, browser: Browser) -> None:

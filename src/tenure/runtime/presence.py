@@ -27,8 +27,9 @@ STACKS_MS: Final = 5 * limits.MINUTE
 class Presence:
     """See the module. The loop is `run`.
 
-    `offered`: the tasks that can be run here at present, and more. `announced`: the limits in the code of the app.
-    `awaiting`: how many jobs wait for the result of another. `stacks`: where the running handlers are.
+    `offered`: the tasks that can be run here at present, and queues of raw payloads, which are not announced.
+    `announced`: the limits in the code of the app. `awaiting`: how many jobs wait for the result of another. `stacks`:
+    where the running handlers are.
     """
 
     def __init__(
@@ -47,8 +48,9 @@ class Presence:
         self._limits = tuple(announced[:LIMITS_MOST])
         self._awaiting = awaiting
         self._stacks_of = stacks
-        self._stacks: tuple[tuple[JobStack, ...], int | None] = (), None
-        """The last that were asked for, and when."""
+        self._stacks: tuple[JobStack, ...] = ()
+        self._stacks_ms: int | None = None
+        """When they were taken."""
         self._announcing = asyncio.Lock()
         self._started_ms = _wall_ms()
 
@@ -76,7 +78,7 @@ class Presence:
 
     async def show_stacks(self) -> None:
         """Announce where the running handlers are. The next announcements repeat it for `STACKS_MS`."""
-        self._stacks = await self._stacks_of(), _wall_ms()
+        self._stacks, self._stacks_ms = await self._stacks_of(), _wall_ms()
         await self.announce()
 
     def _tasks(self) -> tuple[str, ...] | None:
@@ -84,9 +86,8 @@ class Presence:
         return tuple(tasks) if len(tasks) <= TASKS_MOST else None
 
     def _view(self) -> WorkerView:
-        stacks, stacks_ms = self._stacks
-        if stacks_ms is not None and _wall_ms() - stacks_ms > STACKS_MS:
-            stacks, stacks_ms = self._stacks = (), None
+        if self._stacks_ms is not None and _wall_ms() - self._stacks_ms > STACKS_MS:
+            self._stacks, self._stacks_ms = (), None
         inflight = self._context.inflight
         return WorkerView(
             id=self._context.worker,
@@ -103,8 +104,8 @@ class Presence:
             limits=self._limits,
             tasks=self._tasks(),
             awaiting=self._awaiting(),
-            stacks=stacks,
-            stacks_ms=stacks_ms,
+            stacks=self._stacks,
+            stacks_ms=self._stacks_ms,
         )
 
 

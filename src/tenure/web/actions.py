@@ -127,7 +127,8 @@ async def _of_jobs(call: ActionCall) -> Document:
     if "id" in select and call.action != "purge":
         queue, id = call.chosen("queue", "id")
         if call.body.dry_run:
-            return {"found": 1, "selection": select, "dry_run": True, "expect": 1}
+            found = int(await call.app.inspect.ajob(queue, id) is not None)
+            return {"found": found, "selection": select, "dry_run": True, "expect": found}
         done = bool(await _one(call, queue, id))
         await call.note(int(done), "done" if done else "nothing to do")
         if not done:
@@ -138,11 +139,13 @@ async def _of_jobs(call: ActionCall) -> Document:
         raise InvalidArgument("Nothing is selected. Name a queue, a state or a filter, or pass everything: true.")
     dry = None if picked is not None else await _bulk(call, dry_run=True, rate=call.body.rate)
     meant = len(picked or ()) if dry is None else dry.found
-    found: Document = {"found": meant, "selection": select, "cut": dry is not None and dry.is_cut}
+    answer: Document = {"found": meant, "selection": select, "cut": dry is not None and dry.is_cut}
     if call.body.dry_run or (call.body.expect is None and meant != 1):
-        return found | {"dry_run": True, "expect": meant}
+        return answer | {"dry_run": True, "expect": meant}
     if call.body.expect not in (None, meant):
-        raise ActionConflict(f"There are {meant:,} such jobs now, not {call.body.expect:,}.", found | {"expect": meant})
+        raise ActionConflict(
+            f"There are {meant:,} such jobs now, not {call.body.expect:,}.", answer | {"expect": meant}
+        )
     if call.runs.is_full:
         raise ActionConflict("Other changes are running. Wait for one to end, or stop it.")
 
@@ -155,7 +158,7 @@ async def _of_jobs(call: ActionCall) -> Document:
     selection = dict(select) if picked is None else {"jobs": len(picked)}
     await call.note(meant, "begun")
     run = call.runs.begin(call.action, call.user, selection, meant, change, ended)
-    return found | {"run": run.id}
+    return answer | {"run": run.id}
 
 
 def _picked(select: Mapping[str, Any]) -> list[tuple[str, str]] | None:

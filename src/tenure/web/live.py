@@ -15,7 +15,7 @@ from tenure.web.reads import Reads
 VIEWERS_MAX: Final = 200
 LOOK_S: Final = 1.0
 """The shortest time between two looks at Redis."""
-LOOK_MOST_S: Final = 20.0
+LOOK_MOST_S: Final = 45.0
 """The longest time between them, also when the open pages need many calls."""
 CALLS_A_SECOND: Final = 5
 """Calls to Redis for all viewers together. The reader waits longer when they have made more."""
@@ -81,7 +81,7 @@ class Live:
         spent, tick_at = self._reads.spent, loop.time() + TICK_S
         while True:
             now: dict[str, Any] = {}
-            with contextlib.suppress(TenureError):
+            with contextlib.suppress(TenureError):  # no entry "redis" means that Redis does not answer
                 now = _parts(await self._reads.overview())
             if before is not None and (changed := {name for name in before | now if before.get(name) != now.get(name)}):
                 self.note(*changed)

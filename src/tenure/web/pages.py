@@ -266,12 +266,21 @@ class Pages:
         found = await self._reads.workers(request.query_params.get("after", ""))
         queues = sorted({name for one in found["workers"] for name in one["queues"]})
         running: list[Document] = []
+        is_cut = len(queues) > RUNNING_QUEUES_MAX
         for name in queues[:RUNNING_QUEUES_MAX]:
-            running += (await self._reads.jobs({"queue": name, "state": State.ACTIVE.value}, None, PAGE_MAX))["jobs"]
+            try:
+                page = await self._reads.jobs({"queue": name, "state": State.ACTIVE.value}, None, PAGE_MAX)
+            except RedisError as error:
+                if is_silent(error):
+                    raise
+                is_cut = True  # on a lost node of a cluster
+                continue
+            running += page["jobs"]
+            is_cut = is_cut or page["next"] is not None
         by_worker: dict[str, list[Document]] = {}
         for job in sorted(running, key=lambda one: one["started_ms"] or 0):
             by_worker.setdefault(job["worker"], []).append(job)
-        return {"found": found, "running": by_worker, "silent_ms": SILENT_MS, "live": ["workers"]}
+        return {"found": found, "running": by_worker, "is_cut": is_cut, "silent_ms": SILENT_MS, "live": ["workers"]}
 
     async def _audit(self, request: Request, visitor: Visitor) -> Context:
         return {"found": await self._reads.audit(request.query_params.get("after", ""))}

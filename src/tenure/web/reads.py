@@ -17,6 +17,7 @@ from tenure.core.errors import invalid
 from tenure.core.job import State
 from tenure.core.limits import PAGE_MAX
 from tenure.core.names import shown
+from tenure.core.schedules.schedule import ScheduleView
 from tenure.core.schedules.when import to_ms
 from tenure.core.shape import LaneState
 from tenure.core.text import SECONDS, number_with_unit
@@ -209,16 +210,16 @@ class Reads:
     async def schedules(self, queue: str | None, after: str) -> Document:
         """Schedules by queue and name."""
 
-        async def read() -> list[tuple[str, Document]]:
+        async def read() -> list[tuple[str, ScheduleView]]:
             self.spent += 1 if queue is not None else 1 + len((await self.overview())["queues"])
-            found = await self._app.schedules.alist(queue)
-            each = [(view, schedule_document(view)) for view in found]
-            return [
-                (f"{view.queue} {view.name}", one | {"upcoming_ms": [to_ms(at) for at in view.upcoming()]})
-                for view, one in each
-            ]
+            return [(f"{view.queue}\n{view.name}", view) for view in await self._app.schedules.alist(queue)]
 
-        return _page("schedules", await self._shared(("schedules", queue), _KEPT_S, read), after)
+        page = _page("schedules", await self._shared(("schedules", queue), _KEPT_S, read), after)
+        page["schedules"] = [
+            schedule_document(view) | {"upcoming_ms": [to_ms(at) for at in view.upcoming()]}
+            for view in page["schedules"]
+        ]
+        return page
 
     async def limits(self, after: str) -> Document:
         """Limits by name."""
@@ -320,7 +321,7 @@ def _overview(seen: Overview) -> Document:
     )
 
 
-def _page(name: str, found: Iterable[tuple[str, Document]], after: str) -> Document:
+def _page(name: str, found: Iterable[tuple[str, object]], after: str) -> Document:
     """Return up to 100 entries behind the cursor, which is the key of an entry."""
     rest = sorted(((key, one) for key, one in found if key > after), key=lambda pair: pair[0])
     return {name: [one for _, one in rest[:PAGE_MAX]], "next": rest[PAGE_MAX - 1][0] if len(rest) > PAGE_MAX else None}

@@ -52,8 +52,19 @@ class Redactor:
         why = "too large"
         if len(data) <= PARSED_MAX:
             try:
-                text = _laid_out(json.loads(data, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact), self)
-                return text, HIDDEN not in text
+                is_whole = True
+
+                def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+                    nonlocal is_whole
+                    fields = dict(pairs)
+                    is_whole = is_whole and len(fields) == len(pairs)  # else a name is there twice
+                    return fields
+
+                value = json.loads(
+                    data, object_pairs_hook=read, parse_int=_Exact, parse_float=_Exact, parse_constant=_Exact
+                )
+                text = _laid_out(value, self)
+                return text, is_whole and HIDDEN not in text
             except (ValueError, RecursionError):
                 why = "no JSON"
         if self._patterns:

@@ -8,11 +8,15 @@ import signal
 import socket
 from collections.abc import Callable, Collection
 from importlib.util import find_spec
+from typing import Final
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenure.core.errors import NotConfigured, TenureError
+
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine for itself."""
 
 
 class PortInUse(TenureError):
@@ -71,8 +75,9 @@ def _is_fault(record: logging.LogRecord) -> bool:
 class OnlyHosts:
     """Refuses requests for other hosts: a page of another site can give its own name the address of this one."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], advice: str = "Name it with --allow-host.") -> None:
         self._app = app
+        self._advice = advice
         self._hosts = {host.lower().strip("[]") for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,6 +85,6 @@ class OnlyHosts:
             given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
             name = given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]
             if name not in self._hosts:
-                answer = PlainTextResponse("This host is not served here. Name it with --allow-host.\n", 400)
+                answer = PlainTextResponse(f"This host is not served here. {self._advice}\n", 400)
                 return await answer(scope, receive, send)
         await self._app(scope, receive, send)

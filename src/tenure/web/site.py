@@ -38,6 +38,7 @@ from tenure.web.pages import Pages, PageSpec
 from tenure.web.reads import FILTERS, DashboardApp, Reads, cursor_of, part, whole
 from tenure.web.redact import Redactor
 from tenure.web.runs import Runs
+from tenure.web.serve import LOCAL_HOSTS, OnlyHosts
 
 BODY_MAX: Final = 34_000_000
 """Bytes of a request: a payload of the largest size, escaped once."""
@@ -77,12 +78,13 @@ def dashboard(
 
     `authorize`: a function, async or not, of the request. It returns the role "viewer" or "operator", a set of actions
     (as {"retry", "payload"}), or None: then the answer is 403. Without it, the dashboard serves only clients on its own
-    machine, and these may do everything. `title`: shown at the top of each page. `redact`: names of fields that are
-    hidden in payloads, results and headers, as ("password", "*.token"). `root_path`: the path under which a proxy
-    serves it, whether or not the proxy removes it from requests. Raises `InvalidArgument`, and `NotConfigured` where a
-    package is missing.
+    machine that call it localhost, 127.0.0.1 or [::1], and these may do everything. `title`: shown at the top of each
+    page. `redact`: names of fields that are hidden in payloads, results and headers, as ("password", "*.token").
+    `root_path`: the path under which a proxy serves it, whether or not the proxy removes it from requests. Raises
+    `InvalidArgument`, and `NotConfigured` where a package is missing.
     """
-    return site(app, Access(authorize), title=title, redact=redact, root_path=root_path)
+    asgi = site(app, Access(authorize), title=title, redact=redact, root_path=root_path)
+    return asgi if authorize is not None else OnlyHosts(asgi, LOCAL_HOSTS, "Pass authorize= to dashboard().")
 
 
 def site(

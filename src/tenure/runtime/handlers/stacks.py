@@ -19,6 +19,7 @@ STACK_BYTES_MAX: Final = 4 * 1024
 _AWAITS_MAX: Final = 1_000
 """Coroutines that await each other: a handler may nest them without end."""
 _PARTS: Final = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
+"""What a coroutine, a generator and an async generator call their frame and what they wait for."""
 _HERE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CALLER: Final = os.path.join(_HERE, "invoke.py")
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(_HERE))) + os.sep
@@ -44,8 +45,8 @@ def thread_frames(thread: int | None) -> list[FrameType]:
     return list(_up(sys._current_frames().get(thread or 0)))[::-1]
 
 
-def frames_below(code: CodeType, local: str) -> Iterator[tuple[Any, list[FrameType]]]:
-    """Yield, for each thread that runs this function, one of its local variables and the frames below it.
+def frames_below(code: CodeType, argument: str) -> Iterator[tuple[Any, list[FrameType]]]:
+    """Yield, for each thread that runs this function, one of its arguments and the frames below it.
 
     So a thread needs no note of what it runs, which would cost each job time.
     """
@@ -53,7 +54,7 @@ def frames_below(code: CodeType, local: str) -> Iterator[tuple[Any, list[FrameTy
         inner: list[FrameType] = []
         for frame in _up(top):
             if frame.f_code is code:
-                yield frame.f_locals[local], inner[::-1]
+                yield frame.f_locals[argument], inner[::-1]
                 break
             inner.append(frame)
 
@@ -84,4 +85,6 @@ def stack_text(frames: Sequence[FrameType]) -> str:
     # What the app puts around its functions comes first. The handler itself may be inside Tenure, as when it enqueues.
     shown = list(dropwhile(lambda frame: frame.f_code.co_filename.startswith(_OURS), own))[-FRAMES_MAX:]
     lines = StackSummary.extract((frame, frame.f_lineno) for frame in shown).format()
+    while len(lines) > 1 and sum(map(len, lines)) > STACK_BYTES_MAX:
+        del lines[0]
     return cut("".join(lines).rstrip("\n"), STACK_BYTES_MAX)
