@@ -8,6 +8,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,9 +47,32 @@ def link_pages_above(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 def shorten_contents(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Let the theme make the table of contents from pages alone. With all headings it is 40 % of the build."""
-    make = context["toctree"]
-    context["toctree"] = lambda **options: make(**options | {"maxdepth": CONTENTS_DEPTH})
+    """Let the theme make the table of contents from pages alone. With all headings it is 40 % of the build.
+
+    For each page, Sphinx copies the headings of all pages, also those that it then leaves out.
+    """
+    make, env = context["toctree"], app.env
+
+    def contents(**options: Any) -> str:
+        headings = env.tocs
+        env.tocs = titles_of(app)
+        try:
+            return str(make(**options | {"maxdepth": CONTENTS_DEPTH}))
+        finally:
+            env.tocs = headings
+
+    context["toctree"] = contents
+
+
+@cache
+def titles_of(app: Sphinx) -> dict[str, Any]:
+    """Return the tables of contents of all pages without headings: the title of the page, and the pages below it."""
+    from sphinx.addnodes import toctree
+
+    tocs = {page: toc.deepcopy() for page, toc in app.env.tocs.items()}
+    for title in (child for toc in tocs.values() for child in toc.children if len(child) > 1):
+        title[1][:] = list(title.findall(toctree))
+    return tocs
 
 
 def without_constructor(

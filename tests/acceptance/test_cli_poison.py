@@ -52,6 +52,7 @@ def test_poison_ends_in_broken_and_persistent_jobs_run_again(tenure, app, redis_
     until(lambda: view(app, bad).state is State.BROKEN)
     for job in others:
         until(partial(lambda job: view(app, job).state is State.COMPLETED, job))
+        assert view(app, job).failures == 0
     until(lambda: all(view(app, job).state is State.ACTIVE for job in bots))
     assert view(app, bad).crashes <= 8
     assert run.err.count("process_died") <= 8

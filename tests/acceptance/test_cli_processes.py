@@ -26,10 +26,6 @@ app = Tenure()
 def where() -> int:
     return os.getpid()
 
-@app.task
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
 PROGRAM = '''
 import os, time
 with open("converting", "a") as file:
@@ -45,10 +41,6 @@ def convert() -> int:
 @app.task(retries=0, run_in="process")
 def convert_in_process() -> int:
     return subprocess.run([sys.executable, "-c", PROGRAM]).returncode
-
-@app.task
-def leave() -> None:
-    os._exit(0)
 """
 
 pytestmark = pytest.mark.usefixtures("jobs")
@@ -92,20 +84,6 @@ def test_the_death_of_a_worker_is_told_in_the_form_of_its_log(tenure, app, redis
     run.wait_for('"event": "worker_died"')
     until(lambda: view(app, job).state is State.READY)
     assert view(app, job).crashes == 1
-
-
-@pytest.mark.parametrize("task", ["jobs.die", "jobs.leave"])
-def test_poison_ends_in_broken_and_the_others_go_on(tenure, app, redis_url, task):
-    """Deaths one after the other: the pauses between them grow."""
-    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
-    poison = app.tasks[task].enqueue()
-    good = [app.tasks["jobs.where"].enqueue() for _ in range(20)]
-    until(lambda: view(app, poison).state is State.BROKEN)
-    for job in good:
-        job.result(timeout=120)
-        assert view(app, job).failures == 0
-    assert run.process.poll() is None
-    run.signal(signal.SIGTERM).end()
 
 
 def test_an_unknown_module_ends_the_whole_with_its_message(tenure, redis_url):

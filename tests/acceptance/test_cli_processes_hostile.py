@@ -1,4 +1,4 @@
-"""Bad jobs in a real worker (B26 to B29): each costs itself at the most, never a neighbour and never the worker."""
+"""Bad jobs in a real worker: each costs itself at the most, never a neighbour and never the worker."""
 
 import signal
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from tenure import State
-from tests.acceptance.workers import SLEEP, pids, ready, view, with_tasks, written
+from tests.acceptance.workers import SLEEP, view, with_tasks, written
 from tests.support.waiting import until
 
 JOBS = f"""
@@ -41,10 +41,6 @@ def villain(how: str) -> object:
     if how == "fork":
         os.fork()
         return None
-    if how == "close":
-        os.closerange(3, 1_000)
-    if how == "_exit":
-        os._exit(0)
 """
 
 pytestmark = pytest.mark.usefixtures("jobs")
@@ -85,18 +81,3 @@ def test_those_that_only_raise_or_meddle_leave_the_process_alone(tenure, app, re
     assert app.tasks["jobs.sleep"].enqueue(0.0).result(timeout=120) == worker
     # Its log may have warnings: at the lowered recursion limit, connections may fail while they are opened.
     assert run.signal(signal.SIGTERM).process.wait(30) == 0
-
-
-@pytest.mark.parametrize("how", ["close", "_exit"])
-def test_those_that_take_the_process_with_them_are_counted_and_end_in_broken(tenure, app, redis_url, how):
-    """The neighbours run again: they too were running when the process died, which is one crash for them, not five."""
-    run = ready(tenure("worker", "jobs:app", "--processes", "2", url=redis_url), 2)
-    poison = app.tasks["jobs.villain"].enqueue(how)
-    until(lambda: view(app, poison).crashes >= 1)
-    neighbours = [app.tasks["jobs.sleep"].enqueue(0.5) for _ in range(10)]
-    for job in neighbours:
-        assert job.result(timeout=120) in pids(run)
-        assert view(app, job).failures == 0
-    until(lambda: view(app, poison).state is State.BROKEN)
-    assert run.process.poll() is None
-    assert run.signal(signal.SIGTERM).process.wait(30) == 0  # its log has the last words of the processes that died

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from tenure import JobHandle, State, Tenure
-from tenure.engines.kit.config import ALONE_AFTER_CRASHES, MAX_CRASHES
+from tenure.engines.kit.config import MAX_CRASHES
 from tests.support.waiting import until
 
 JOBS = """
@@ -88,21 +88,9 @@ def good(number: int) -> int:
     return number
 
 @app.task(run_in="process", backoff=NOW)
-def dies(how: str) -> None:
-    say("dies", how, os.getpid())
-    match how:
-        case "exit": os._exit(9)
-        case "kill": os.kill(os.getpid(), signal.SIGKILL)
-        case "files":
-            os.closerange(3, 1000)
-            time.sleep(600)
-
-@app.task(queue="poison")
-def takes_down(number: int) -> None:
-    job = current_job()
-    say("takes_down", job.id, job.attempt)
-    time.sleep(0.2)
-    os._exit(9)
+def dies() -> None:
+    say("dies", os.getpid())
+    os.kill(os.getpid(), signal.SIGKILL)
 
 @app.task(run_in="process", timeout=0.5, retries=1, backoff=NOW)
 def hangs() -> None:
@@ -153,11 +141,16 @@ def app(redis_url):
             function = {(): none, (str,): one, (int,): many}[kinds]
             app.task(name=f"jobs.{name}", queue=queue)(cast(Callable[..., None], function))
 
-        for name in ("raises", "araises", "praises", "in_a_task", "in_a_tasks_process", "dies"):
+        for name in ("raises", "araises", "praises", "in_a_task", "in_a_tasks_process"):
             producer(name, "default", str)
         producer("good", "default", int)
-        producer("takes_down", "poison", int)
-        for name, queue in (("hangs", "default"), ("long", "long"), ("eats", "default"), ("forks", "fork")):
+        for name, queue in (
+            ("dies", "default"),
+            ("hangs", "default"),
+            ("long", "long"),
+            ("eats", "default"),
+            ("forks", "fork"),
+        ):
             producer(name, queue)
         yield app
 
@@ -193,30 +186,16 @@ def test_whatever_is_raised_fails_the_attempt_and_the_worker_goes_on(tenure, app
 
 
 def test_who_kills_its_process_ends_in_broken_and_no_other_is_harmed(tenure, app, redis_url, tmp_path):
-    bad = [app.tasks["jobs.dies"].enqueue(how) for how in ("exit", "kill", "files")]
+    bad = app.tasks["jobs.dies"].enqueue()
     good = [app.tasks["jobs.good"].enqueue(number) for number in range(100)]
     worker = tenure("worker", "jobs:app", "-c", "4", url=redis_url)
-    until(lambda: all(state(job) is State.BROKEN for job in bad))
+    until(lambda: state(bad) is State.BROKEN)
     until(lambda: all(state(job) is State.COMPLETED for job in good))
-    for job in bad:
-        view = job.refresh()
-        assert (view.failures, view.crashes) == (0, MAX_CRASHES)
-    assert len(said(tmp_path, "dies")) == 3 * MAX_CRASHES
+    view = bad.refresh()
+    assert (view.failures, view.crashes) == (0, MAX_CRASHES)
+    assert len(said(tmp_path, "dies")) == MAX_CRASHES
     assert len(said(tmp_path, "good")) == len(good)
     worker.signal(signal.SIGTERM).end()
-
-
-def test_a_job_that_takes_its_worker_down_ends_in_broken_and_the_others_are_done(tenure, app, redis_url, tmp_path):
-    bad = app.tasks["jobs.takes_down"].enqueue(1)
-    good = [app.tasks["jobs.good"].using(queue="poison").enqueue(number) for number in range(200)]
-    run = tenure("worker", "jobs:app", "-q", "poison", "-c", "4", url=redis_url)
-    until(lambda: state(bad) is State.BROKEN)
-    run.signal(signal.SIGTERM).end()
-    tenure("worker", "jobs:app", "-q", "poison", "--burst", url=redis_url).end()
-    assert all(state(job) is State.COMPLETED for job in good)
-    assert [int(attempt) for _, attempt in said(tmp_path, "takes_down")] == [*range(1, MAX_CRASHES + 1)]
-    crashes = [job.refresh().crashes for job in good]
-    assert max(crashes) < ALONE_AFTER_CRASHES  # from then on it ran alone
 
 
 def test_a_timeout_kills_what_holds_the_interpreter(tenure, app, redis_url, tmp_path):

@@ -24,15 +24,11 @@ def with_tasks(app: Tenure) -> Tenure:
 
     def sleep(seconds: float) -> int: ...
 
-    def die() -> None: ...
-
-    def leave() -> None: ...
-
     def leak(mb: int) -> int: ...
 
     def villain(how: str) -> object: ...
 
-    for stub in (where, sleep, die, leave, leak, villain):
+    for stub in (where, sleep, leak, villain):
         app.task(name=f"jobs.{stub.__name__}")(stub)
     return app
 

@@ -79,8 +79,8 @@ def _install(wheel: Path, folder: Path) -> None:
     venv.create(folder / "venv")  # without pip, which takes longer to install than all else
     python = folder / "venv" / "bin" / "python"
     pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
-    pip.append("install")
-    pip += ["-c", ROOT / "constraints.txt"]
+    # --no-compile: the commands need few of the modules of all packages.
+    pip += ["install", "--no-compile", "-c", ROOT / "constraints.txt"]
     try:
         run(*pip, f"{wheel}[embedded,reload]", cwd=folder)
     except AssertionError:

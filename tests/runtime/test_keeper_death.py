@@ -12,7 +12,6 @@ import pytest
 
 from tenure.core import limits
 from tenure.core.job import NewJob, State
-from tenure.engines.kit.config import MAX_CRASHES
 from tenure.engines.native import NativeEngine
 from tenure.processes.keeper import RELEASE_MS
 from tenure.redis.sync import SyncDriver
@@ -90,20 +89,6 @@ def test_a_dead_worker_is_announced_no_longer(start, driver):
     until(lambda: len(driver.run(NativeEngine("tenure").workers())) == 1)
     victim.process.kill()
     until(lambda: not driver.run(NativeEngine("tenure").workers()))
-
-
-def test_poison_ends_in_broken_and_takes_no_other_job_with_it(start, driver):
-    add(driver, ("poison", "exit_hard"))
-    for _ in range(MAX_CRASHES):
-        worker = start("long")
-        assert worker.process.wait(20) == 9
-        until(lambda: view(driver, "poison").state is not State.ACTIVE)
-    assert view(driver, "poison").state is State.BROKEN
-    assert view(driver, "poison").crashes == MAX_CRASHES
-    add(driver, ("good", "nap"))
-    start("long")
-    until(lambda: view(driver, "good").state is State.COMPLETED)
-    assert view(driver, "good").crashes == 0
 
 
 def test_a_worker_that_lives_and_closed_its_files_gives_nothing_back(start, driver):
