@@ -10,8 +10,8 @@ from tests.acceptance.workers import ready, view
 from tests.support.waiting import until
 
 JOBS = """
-import asyncio, os
-from tenure import Tenure
+import asyncio, os, signal
+from tenure import Tenure, current_job
 from tenure.core.engine import Timing
 from tenure.engines.native.config import NativeConfig
 from tenure.protocols.native import Native
@@ -24,7 +24,10 @@ async def bot(name: str) -> None:
 
 @app.task(queue="work")
 async def poison() -> None:
-    os._exit(1)
+    match current_job().attempt % 3:
+        case 0: os._exit(1)
+        case 1: os.kill(os.getpid(), signal.SIGKILL)
+        case 2: os.closerange(3, 1_000)  # which takes Redis, the parent and the event loop from the worker
 
 @app.task(queue="work")
 async def work() -> None:

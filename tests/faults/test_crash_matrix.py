@@ -109,7 +109,7 @@ def test_a_crash_leaves_every_job_where_maintain_finds_it(scene: Scene, operatio
 
 @pytest.mark.parametrize(("setting", "operation", "k"), WRITING_CALLS)
 def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, operation: Operation, k: int) -> None:
-    """Also when it is sent again as late as a client's settings allow. The test above shows that nothing is lost."""
+    """Also when it is sent again as late as a client's settings allow."""
     world, nonces, made = scene.world, Session("the-session"), []
 
     def twice(number: int, call: Command | Invoke, send: Send) -> Reply:
@@ -130,6 +130,8 @@ def test_a_call_that_is_sent_again_does_and_answers_the_same(scene: Scene, opera
     run(scene, operation, twice, nonces)
     assert len(made) == operation.calls
     world.audit()
+    recover(scene)
+    check_nothing_is_lost(scene, operation)
 
 
 @pytest.mark.parametrize(("setting", "operation", "k"), WRITING_CALLS)
@@ -156,6 +158,8 @@ def test_a_copy_that_arrives_late_changes_nothing(scene: Scene, operation: Opera
     world.run(world.engine.leave("w", QUEUES))
     world.take(5, "else", QUEUES)
     _check_it_comes_late(world, call)
+    recover(scene)
+    world.audit()
 
 
 def _check_it_comes_late(world: World, call: Command | Invoke) -> None:
