@@ -15,7 +15,7 @@ from tenure.core.encoding.codec import note_of
 from tenure.core.functions import is_async
 from tenure.core.outcome import Broken, Completed, Failed, Outcome
 from tenure.core.task import TaskSpec
-from tenure.runtime.handlers.threads import CallThreads, result_of
+from tenure.runtime.handlers.threads import CallThreads, Pools, result_of
 from tenure.runtime.jobs.held import Held, Outcomes
 from tenure.runtime.jobs.job import Job, JobServices, enter, new_job
 from tenure.runtime.jobs.reports import Subscriber
@@ -64,13 +64,13 @@ class Hooks(Subscriber):
     An error of a hook is only logged: the job has ended. A worker that dies first never calls the hook.
     """
 
-    def __init__(self, services: JobServices, most: WorkerLimits) -> None:
+    def __init__(self, services: JobServices, most: WorkerLimits, pools: Pools) -> None:
         self._services = services
         self._limits = most
         self._context = copy_context()
         self._waiting: deque[tuple[Held, Hook]] = deque()
         self._running: set[asyncio.Task[None]] = set()
-        self._threads = CallThreads(most.hooks_running)
+        self._threads = CallThreads(most.hooks_running, pools)
         self._logged = Once(1)
 
     def settled(self, items: Outcomes) -> None:
