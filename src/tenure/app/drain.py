@@ -90,6 +90,8 @@ class Drain(Subscriber):
         self._events = EventDispatcher(app.listeners, self._worker, env)
         self._link = _Link(client)
         reports = Reports([self._events, self])
+        # No lease gets too old to start: a debugger may hold the drain up. Redis shows a loss at the settlement.
+        kept = Kept(math.inf, env.lease_clock)
         context = WorkerContext(
             self._worker,
             (),
@@ -97,7 +99,7 @@ class Drain(Subscriber):
             MonitoredDriver(self._link, env, reports),
             env,
             self._inflight,
-            Intake(lambda queues: None, Kept(math.inf, env.lease_clock), frozenset(), env),
+            Intake(lambda queues: None, kept, frozenset(), env),
             reports,
             payloads=app.payloads,
             pools=pools,
