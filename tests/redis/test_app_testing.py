@@ -449,6 +449,19 @@ def test_a_batch_handler_gets_a_batch(app):
     assert sizes == [3, 1]
 
 
+def test_a_batch_of_one_lane_has_no_job_of_another(app):
+    lanes: list[set[str | None]] = []
+
+    @app.handler("events", batch=4, one_lane=True)
+    def store(jobs: list[Job]) -> None:
+        lanes.append({job.lane for job in jobs})
+
+    for lane in ("x", "y", "x", "y"):
+        app.queue("events").enqueue(b"", lane=lane)
+    assert app.testing().drain() == Drained(completed=4)
+    assert lanes == [{"x"}, {"y"}]
+
+
 def test_a_persistent_job_runs_once_and_is_ready_again(app):
     ran: list[int] = []
 

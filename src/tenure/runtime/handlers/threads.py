@@ -109,7 +109,7 @@ class ThreadPool(Generic[T]):
 class CallThreads:
     """Calls functions in threads for coroutines, each in a copy of its caller's context."""
 
-    def __init__(self, size: int, pools: Pools = ThreadPool) -> None:
+    def __init__(self, size: int, pools: Pools) -> None:
         self._own = ForkGuard()
         self._pool = pools(size, _answer_all)
 
