@@ -6,7 +6,9 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from datetime import date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -141,6 +143,91 @@ def test_a_handler_may_extend_its_time(app):
     assert job.result(timeout=0) == "in time"
     with pytest.raises(JobFailed, match="Timeout"):
         app.testing().immediate(app.task(name="slow", timeout=60)(_sleeps).using(timeout=0.05).call())
+
+
+def test_a_sync_handler_may_extend_its_time_and_report_progress(app):
+    reported: list[Any] = []
+
+    @app.task(name="extends", timeout=1)
+    def extends() -> float | None:
+        job = current_job()
+        assert job is not None
+        assert job.extend(30)
+        job.progress(1, 2, "half")
+        reported.append(app.inspect.job("default", job.id))
+        return job.remaining
+
+    job = extends.enqueue()
+    assert app.testing().drain() == Drained(completed=1)
+    assert job.result(timeout=0) > 20
+    assert [view.progress.text for view in reported] == ["half"]
+
+
+def test_sync_code_runs_in_the_thread_and_the_context_of_the_test(app):
+    threads: list[threading.Thread] = []
+    tenant: ContextVar[str] = ContextVar("tenant")
+    tenant.set("acme")
+
+    async def doubled() -> int:
+        return 2
+
+    @app.middleware
+    async def on_loop(jobs, call_next):
+        return await call_next()
+
+    @app.middleware
+    def in_thread(jobs, call_next):
+        threads.append(threading.current_thread())
+        return call_next()
+
+    @app.task(name="task", on_success=lambda job, result: threads.append(threading.current_thread()))
+    def task() -> list[object]:
+        threads.append(threading.current_thread())
+        return [asyncio.run(doubled()), tenant.get()]
+
+    job = task.enqueue()
+    assert app.testing().drain() == Drained(completed=1)
+    assert job.result(timeout=0) == [2, "acme"]
+    assert threads == [threading.main_thread()] * 3
+
+
+def test_middleware_is_around_handlers_of_job_processes(app):
+    around: list[str] = []
+
+    @app.middleware
+    def middleware(jobs, call_next):
+        around.append(jobs[0].task)
+        return call_next()
+
+    app.task(name="apart", run_in="process")(_nothing).enqueue()
+    assert app.testing().drain() == Drained(completed=1)
+    assert around == ["apart"]
+
+
+def _nothing() -> None: ...
+
+
+async def test_the_job_of_a_drain_that_is_cancelled_is_ready_again(app):
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @app.task(name="waits")
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    job = await waits.aenqueue()
+    draining = asyncio.create_task(app.testing().adrain())
+    await begun.wait()
+    draining.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await draining
+    assert ended.is_set()
+    view = await job.arefresh()
+    assert (view.state, view.failures, view.crashes) == (State.READY, 0, 0)
+    await app.aclose()
 
 
 @pytest.mark.parametrize("ttl", [0, 60])
@@ -360,6 +447,19 @@ def test_a_batch_handler_gets_a_batch(app):
     app.queue("events").enqueue_many([b"1", b"2", b"3", b"4"])
     assert app.testing().drain() == Drained(completed=4)
     assert sizes == [3, 1]
+
+
+def test_a_batch_of_one_lane_has_no_job_of_another(app):
+    lanes: list[set[str | None]] = []
+
+    @app.handler("events", batch=4, one_lane=True)
+    def store(jobs: list[Job]) -> None:
+        lanes.append({job.lane for job in jobs})
+
+    for lane in ("x", "y", "x", "y"):
+        app.queue("events").enqueue(b"", lane=lane)
+    assert app.testing().drain() == Drained(completed=4)
+    assert lanes == [{"x"}, {"y"}]
 
 
 def test_a_persistent_job_runs_once_and_is_ready_again(app):

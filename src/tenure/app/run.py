@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tenure.app.attempts import AppCode
 from tenure.client.client import new_id
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
 from tenure.core import limits, names
@@ -36,6 +35,16 @@ from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
 
+if TYPE_CHECKING:
+    from tenure.app.tasks import Task
+    from tenure.core.events import Listener
+    from tenure.core.schedules.schedule import ScheduleSpec
+    from tenure.protocols.spec import WireProtocol
+    from tenure.runtime.handlers.middleware import Middleware
+    from tenure.runtime.lifespan import Lifespan
+    from tenure.runtime.stored import StoredPayloads
+    from tenure.settings import Settings
+
 QUEUES_LOOKED_AT: Final = 100
 """Queues that a worker looks at when it starts: whether they are paused or unknown."""
 MAX_NAMES: Final = 10
@@ -44,11 +53,26 @@ NODE_PATIENCE_MS: Final = 1 * limits.SECOND
 """How long a worker's call waits for one node of a cluster, before the worker continues with queues on other nodes."""
 
 
-class RunnableApp(AppCode, Protocol):
-    """What a worker needs of an app."""
+class RunnableApp(Protocol):
+    """What a worker and `app.testing()` need of an app."""
+
+    protocol: WireProtocol | str
 
     @property
+    def settings(self) -> Settings: ...
+    @property
     def engine(self) -> FullEngine: ...
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any, Any]]: ...
+    @property
+    def listeners(self) -> tuple[Listener, ...]: ...
+    @property
+    def layers(self) -> tuple[Middleware, ...]: ...
+    @property
+    def payloads(self) -> StoredPayloads | None: ...
+    def specs(self) -> tuple[TaskSpec, ...]: ...
+    def lifespan(self) -> Lifespan: ...
+    def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]: ...
     async def aclose(self) -> None: ...
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
-from tenure.app.attempts import Action, AppCode, UserCall
 from tenure.app.drain import Drain, Drained
 from tenure.app.tasks import Task
 from tenure.app.ticks import SOURCE, PassedTime, pass_ticks
@@ -22,25 +19,23 @@ from tenure.client.large import NotedStore
 from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadInvalid, SyncOnLoop, UnsupportedFeature, invalid
-from tenure.core.job import JobView, State
-from tenure.core.shape import LaneState
+from tenure.core.job import WAITING, JobView, State
 from tenure.core.steps import Steps
+from tenure.manage.search import Search, Selection
 from tenure.protocols.registry import engine_for
+from tenure.runtime.handlers.inline import run_inline
+from tenure.runtime.handlers.threads import Pools, ThreadPool
 
 if TYPE_CHECKING:
+    from tenure.app.run import RunnableApp
     from tenure.client.client import Client
 
 T = TypeVar("T")
-Begin: TypeAlias = Callable[[], Generator[Action, Any, Any]]
 
 DRAIN_LIMIT: Final = 10_000
 """Jobs that one drain runs by default."""
 DRAIN_MOST: Final = 10_000_000
-LOOK_LIMIT: Final = 10_000
-"""Jobs that `enqueued` reads of a queue."""
 CALLS_SHOWN: Final = 10
-_STOPPED: Final = (LaneState.BUSY, LaneState.BLOCKED, LaneState.PARKED)
-"""Lanes of which no job is in the page of ready jobs."""
 
 
 @runtime_checkable
@@ -69,7 +64,7 @@ class Testing:
 
     __test__ = False  # not a class of tests
 
-    def __init__(self, app: AppCode, client: Client, passed: PassedTime) -> None:
+    def __init__(self, app: RunnableApp, client: Client, passed: PassedTime) -> None:
         self._app = app
         self._client = client
         self._passed = passed
@@ -92,20 +87,18 @@ class Testing:
         `Retry` and `JobCancelled` are no errors. `limit`: how many jobs may run. Raises `AssertionError` if more are
         due, `JobFailed` for a timeout, `PayloadInvalid` for a payload that does not fit, and the errors of Redis.
         """
-        drain = Drain(self._app, self._client, limit=_limit(limit), raises=raises)
+        most = _limit(limit)
         self._client.run(self._ticks())
-        drained: Drained = self._run(drain, "drain", drain.actions)
-        return drained
+        return _run("drain", lambda pools: self._drain(pools, limit=most, raises=raises).run())
 
     async def adrain(self, *, limit: int = DRAIN_LIMIT, raises: bool = True) -> Drained:
         """Async version of `drain`: async handlers run on the test's event loop, sync ones in a thread.
 
         await app.testing().adrain()
         """
-        drain = Drain(self._app, self._client, limit=_limit(limit), raises=raises)
+        most = _limit(limit)
         await self._client.arun(self._ticks())
-        drained: Drained = await self._arun(drain, drain.actions)
-        return drained
+        return await self._drain(limit=most, raises=raises).run()
 
     def immediate(self, call: TaskCall[T]) -> T:
         """Run a call now and return its result, encoded and decoded as if it had travelled. Uses no Redis.
@@ -114,18 +107,14 @@ class Testing:
 
         Raises what the task raises, `Retry` included. In async tests: `aimmediate`.
         """
-        drain = Drain(self._app, self._client)
-        data = self._run(drain, "immediate", lambda: drain.call(call))
-        return self._decoded(call, data)
+        return self._decoded(call, _run("immediate", lambda pools: self._drain(pools).call(call)))
 
     async def aimmediate(self, call: TaskCall[T]) -> T:
         """Async version of `immediate`.
 
         await app.testing().aimmediate(thumbnail.call("cat.png"))
         """
-        drain = Drain(self._app, self._client)
-        data = await self._arun(drain, lambda: drain.call(call))
-        return self._decoded(call, data)
+        return self._decoded(call, await self._drain().call(call))
 
     @blocking
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Steps[None]:
@@ -217,42 +206,8 @@ class Testing:
         queues = {spec.queue for spec in self._app.specs()}
         return pass_ticks(self._client, self._app.scheduled(SOURCE, queues), self._passed)
 
-    # -------------------------------------------------------------------------------------------------------- driving
-
-    def _run(self, drain: Drain, name: str, begin: Begin) -> Any:
-        """Execute the actions of a generator in blocking code."""
-        if a_loop_runs():
-            raise SyncOnLoop(f"{name}() runs an event loop of its own. On a running one use `await ....a{name}()`.")
-        with asyncio.Runner() as runner:
-            runner.run(drain.begin())
-            try:
-                actions = _Actions(begin())
-                for action in actions:
-                    if not isinstance(action, UserCall):
-                        actions.answer = self._client.run(action)
-                    elif action.on_loop:
-                        actions.answer = runner.run(action.function(), context=copy_context())
-                    else:
-                        actions.answer = copy_context().run(action.function)
-                return actions.result
-            finally:
-                runner.run(drain.end())
-
-    async def _arun(self, drain: Drain, begin: Begin) -> Any:
-        """Execute the actions of a generator on the running event loop."""
-        await drain.begin()
-        try:
-            actions = _Actions(begin())
-            for action in actions:
-                if not isinstance(action, UserCall):
-                    actions.answer = await self._client.arun(action)
-                elif action.on_loop:
-                    actions.answer = await asyncio.create_task(action.function(), context=copy_context())
-                else:
-                    actions.answer = await asyncio.to_thread(action.function)
-            return actions.result
-        finally:
-            await drain.end()
+    def _drain(self, pools: Pools = ThreadPool, **options: Any) -> Drain:
+        return Drain(self._app, self._client, pools, **options)
 
     def _decoded(self, call: TaskCall[T], data: bytes) -> T:
         result: T = self._app.tasks[call.task].results.decode(data)
@@ -267,63 +222,22 @@ class Testing:
         if unknown:
             raise InvalidArgument(f"Task {task.name} has no parameter {unknown[0]!r}.")
         engine, found = self._client.engine, {}
-        large = self._client.large
+        states = [state for state in WAITING if state is not State.UNROUTABLE or Feature.UNROUTABLE in engine.features]
+        searches = [Search(engine, Selection(task=name), 0, heads=False) for name in (task.name, *task.accepts)]
         for queue in (yield from engine.queues()):
-            for view in (yield from self._waiting(queue)):
-                if view.task == task.name or view.task in task.accepts:
-                    found[queue, view.id] = replace(view, payload=(yield from large.payload_of(view)))
+            for state in states:
+                for search in searches:
+                    views, _ = yield from search.matching(queue, state)
+                    for view in views:
+                        payload = yield from self._client.large.payload_of(view)
+                        found[queue, view.id] = replace(view, payload=payload)
         return [view for view in found.values() if _has(task, view, arguments)]
 
-    def _waiting(self, queue: str) -> Steps[list[JobView]]:
-        engine = self._client.engine
-        views = yield from self._pages(queue, State.READY)
-        if Feature.LANES in engine.features:
-            lanes = [view.shape.lane for view in views if view.shape.lane is not None]
-            for state in _STOPPED:
-                cursor, is_first = 0, True
-                while (is_first or cursor) and len(lanes) < LOOK_LIMIT:
-                    page = yield from engine.lanes(queue, state, cursor)
-                    lanes += [lane.name for lane in page.lanes]
-                    cursor, is_first = page.cursor, False
-            for lane in dict.fromkeys(lanes):
-                views += yield from self._pages(queue, State.READY, lane)
-        views += yield from self._pages(queue, State.SCHEDULED)
-        if Feature.UNROUTABLE in engine.features:
-            views += yield from self._pages(queue, State.UNROUTABLE)
-        return views
 
-    def _pages(self, queue: str, state: State, lane: str | None = None) -> Steps[list[JobView]]:
-        views: list[JobView] = []
-        after: str | None = None
-        while len(views) < LOOK_LIMIT:
-            page = yield from self._client.engine.page(queue, state, lane=lane, after=after)
-            views += page.jobs
-            after = page.next
-            if after is None:
-                break
-        return views
-
-
-class _Actions:
-    """The actions of a generator, one after another. `answer`: what the last one returned, set by who executes them.
-
-    `result`: what the generator returned in the end.
-    """
-
-    answer: Any = None
-    result: Any = None
-
-    def __init__(self, actions: Generator[Action, Any, Any]) -> None:
-        self._actions = actions
-
-    def __iter__(self) -> Iterator[Action]:
-        while True:
-            try:
-                action = self._actions.send(self.answer)
-            except StopIteration as end:
-                self.result = end.value
-                return
-            yield action
+def _run(name: str, begin: Callable[[Pools], Coroutine[Any, Any, T]]) -> T:
+    if a_loop_runs():
+        raise SyncOnLoop(f"{name}() runs an event loop of its own. On a running one use `await ....a{name}()`.")
+    return run_inline(begin)
 
 
 def _limit(limit: object) -> int:

@@ -160,12 +160,14 @@ def queues_meant(engine: FullEngine, queue: str | None) -> Steps[tuple[list[str]
 
 
 class Search:
-    """Searches the queues of one engine for selected jobs. Their ages are those at `now_ms`."""
+    """Searches the queues of one engine for selected jobs. Their ages are those at `now_ms`. `heads`: without payloads
+    and results."""
 
-    def __init__(self, engine: FullEngine, selection: Selection, now_ms: float) -> None:
+    def __init__(self, engine: FullEngine, selection: Selection, now_ms: float, *, heads: bool = True) -> None:
         self._engine = engine
         self._selection = selection
         self._now_ms = now_ms
+        self._heads = heads
 
     def walk(self, queue: str | None, states: Sequence[State], limit: int, after: str | None) -> Steps[Found]:
         """Return up to `limit` selected jobs, queue by queue and state by state, from a cursor on."""
@@ -215,7 +217,7 @@ class Search:
         if state is State.READY and Feature.LANES in self._engine.features and self._selection.lane is None:
             # A page has only the next job of each lane, and none of a lane that may not start one now.
             for lane in (yield from self._lanes(queue)):
-                of_lane = Search(self._engine, replace(self._selection, lane=lane), self._now_ms)
+                of_lane = Search(self._engine, replace(self._selection, lane=lane), self._now_ms, heads=self._heads)
                 found = yield from of_lane.look(queue, state, left, most=left)
                 is_whole = is_whole and found.next is None and left > 0
                 views, left = [*views, *found.jobs], left - found.read
@@ -247,10 +249,10 @@ class Search:
         while len(jobs) < enough and read < (most if wanted else limits.PAGE_OFFSET_MAX):
             need = enough - len(jobs)
             size = min(limits.PAGE_MAX, most - read if wanted else need)
-            page = yield from self._engine.page(queue, state, start, size, lane, after, heads=True)
+            page = yield from self._engine.page(queue, state, start, size, lane, after, self._heads)
             while len(hits := self._hits(page.jobs, wanted)) > need:
                 # A cursor continues after the last job of its page. So read again, up to the last job that has room.
-                page = yield from self._engine.page(queue, state, start, hits[need], lane, after, heads=True)
+                page = yield from self._engine.page(queue, state, start, hits[need], lane, after, self._heads)
             jobs += (public_view(page.jobs[hit]) for hit in hits)
             read, total = read + len(page.jobs), page.total
             start, after = 0, page.next

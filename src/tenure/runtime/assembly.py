@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.events import Listener
 from tenure.core.names import ErrorDetail
 from tenure.core.schedules.schedule import ScheduleSpec
+from tenure.core.shape import Progress
 from tenure.core.task import TaskSpec
 from tenure.runtime.canceller import Canceller
 from tenure.runtime.claimer import Claimer
@@ -24,6 +26,7 @@ from tenure.runtime.handlers.middleware import Layers, Middleware
 from tenure.runtime.handlers.routes import Routes
 from tenure.runtime.heartbeat import Heartbeat
 from tenure.runtime.isolation.child import Launch
+from tenure.runtime.jobs.held import Held
 from tenure.runtime.jobs.job import JobServices
 from tenure.runtime.jobs.suspects import Suspects
 from tenure.runtime.maintainer import Maintainer
@@ -86,8 +89,49 @@ class WorkerSettings:
     burst_wait_s: float = math.inf
 
 
-class Parts:
-    """The parts of one worker that runs. To be made on its event loop."""
+class JobParts:
+    """The parts that run jobs and settle them, of a worker or of `app.testing()`. To be made on the event loop.
+
+    `extended` is called when a handler was given more time. `extend`: in place of `Canceller.extend`.
+    """
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        code: UserCode,
+        settings: WorkerSettings,
+        progress: Callable[[Held, Progress], None],
+        extended: Callable[[], None] = lambda: None,
+        extend: Callable[[Held, int], Coroutine[Any, Any, bool]] | None = None,
+    ) -> None:
+        env = context.env
+        self.layers = Layers(code.middleware, context.inflight.slots, context.pools)
+        self.routes = Routes(map(self.layers.around, code.specs), settings.max_payload)
+        self.services = JobServices(
+            asyncio.get_running_loop(),
+            env.clock,
+            env.random,
+            extend=extend or (lambda held, ms: self.canceller.extend(held, ms)),
+            progress=progress,
+            settle=lambda held, outcome: self.executor.answer(held, outcome),
+        )
+        self.hooks = Hooks(self.services, env.limits, context.pools) if self.routes.have_hooks() else None
+        if self.hooks is not None:
+            context.reports.subscribe(self.hooks)
+        self.settler = Settler(context, settings.durable)
+        self.executor = Executor(context, self.settler, self.services, self.routes, settings.launch)
+        self.canceller = Canceller(context, self.settler, extended)
+
+    def close(self) -> None:
+        """Free what the parts occupy, after their loops have ended."""
+        self.executor.close()
+        self.layers.close()
+        if self.hooks is not None:
+            self.hooks.close()
+
+
+class Parts(JobParts):
+    """The parts of one worker that runs."""
 
     def __init__(
         self,
@@ -98,27 +142,12 @@ class Parts:
         keeper: Keeper,
     ) -> None:
         env, inflight = context.env, context.inflight
-        self.layers = Layers(code.middleware, settings.concurrency)
-        routes = Routes(map(self.layers.around, code.specs), settings.max_payload)
         self.reporter = Reporter(context)
-        services = JobServices(
-            asyncio.get_running_loop(),
-            env.clock,
-            env.random,
-            extend=lambda held, ms: self.canceller.extend(held, ms),
-            progress=self.reporter.tell,
-            settle=lambda held, outcome: self.executor.answer(held, outcome),
-        )
-        self.hooks = Hooks(services, env.limits) if routes.have_hooks() else None
-        if self.hooks is not None:
-            context.reports.subscribe(self.hooks)
-        self.settler = Settler(context, settings.durable)
-        self.executor = Executor(context, self.settler, services, settings.launch)
+        super().__init__(context, code, settings, self.reporter.tell, lambda: keeper.show(inflight.snapshot()))
         if self.executor.pool is not None:
             self.executor.pool.guarded_by(keeper.guard)
-        self.canceller = Canceller(context, self.settler, lambda: keeper.show(inflight.snapshot()))
         suspects = Suspects(inflight, context.engine.timing.steady_ms, env)
-        claimer = Claimer(context, self.executor, self.settler, suspects, routes, turns)
+        claimer = Claimer(context, self.executor, self.settler, suspects, self.routes, turns)
         self.fetcher = Fetcher(
             context, claimer, self.executor, self.settler, suspects, settings.burst, settings.burst_wait_s
         )
@@ -129,20 +158,13 @@ class Parts:
         noted = self.scheduler.note if self.scheduler is not None else lambda queue, tick_ms: None
 
         def offered() -> tuple[Sequence[str], Collection[str]]:
-            return routes.offered(self.executor.can_isolate)
+            return self.routes.offered(self.executor.can_isolate)
 
         self.maintainer = Maintainer(context, offered, noted)
-        awaiting, stacks = lambda: len(services.awaits), self.executor.stacks
-        self.presence = Presence(context, suspects, offered, routes.limits(), awaiting, stacks)
+        awaiting, stacks = lambda: len(self.services.awaits), self.executor.stacks
+        self.presence = Presence(context, suspects, offered, self.routes.limits(), awaiting, stacks)
         self.subscriber = None
         if context.engine.features & {Feature.CANCEL, Feature.QUIET}:
             self.subscriber = Subscriber(
                 context, self.canceller.cancel, self.presence.announce, self.presence.show_stacks
             )
-
-    def close(self) -> None:
-        """Free what the parts occupy, after their loops have ended."""
-        self.executor.close()
-        self.layers.close()
-        if self.hooks is not None:
-            self.hooks.close()

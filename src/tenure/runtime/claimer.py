@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tenure.core import limits
 from tenure.core.errors import RedisError, is_away
-from tenure.core.job import Lease, Leased, Refused, together
-from tenure.core.outcome import Broken, Outcome, Unroutable
+from tenure.core.job import Leased, Refused, together
 from tenure.core.steps import Steps, WaitLost
 from tenure.core.waiting import Lead, SeparateWait, Wait
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.executor import Executor
-from tenure.runtime.handlers.routes import UNROUTABLE, Routes
-from tenure.runtime.jobs.held import Held
+from tenure.runtime.handlers.routes import Routes
 from tenure.runtime.jobs.suspects import Suspects
-from tenure.runtime.log import Drops, Once, log_event
+from tenure.runtime.log import Drops, log_event
 from tenure.runtime.round_robin import WeightedRoundRobin
 from tenure.runtime.settler import Settler
 from tenure.runtime.waiting import WorkWaiter
-
-UNROUTABLE_LOGGED: Final = 100
-"""Tasks without a route that a worker logs, each once."""
 
 Part: TypeAlias = tuple[str, ...]
 """Queues that one call claims from."""
@@ -77,14 +71,12 @@ class Claimer:
         self._executor = executor
         self._settler = settler
         self._suspects = suspects
-        self._routes = routes
         self._turns = turns
         self._batches = routes.batch_rules()
         self._of_lane = {queue: rule.size for queue, rule in self._batches.items() if rule.one_lane} or None
         """How many jobs of one lane a claim may take together, by queue."""
         self._grace_s = context.engine.timing.grace_ms / limits.SECOND
         self._waiter = WorkWaiter(context.engine, context.driver, context.worker, context.env)
-        self._logged = Once(UNROUTABLE_LOGGED)
         self._drops = Drops(context.env.clock)
         self.refused: frozenset[str] = frozenset()
         """The queues of which Redis refused the last claim."""
@@ -208,7 +200,7 @@ class Claimer:
             asked_at = min(self._env.lease_clock(), asked_at + self._grace_s)
         if lead is not None and leased.leases:
             self._intake.keep_all()  # before any of them starts: its thread may hold the GIL at once
-        self._accept(leased.leases, asked_at)
+        self._executor.accept(leased.leases, asked_at)
         self._suspects.claimed(leased)
         return leased, woken
 
@@ -226,34 +218,6 @@ class Claimer:
             await asyncio.wait({waiting})
             return Leased(), None
         return done
-
-    def _accept(self, leases: tuple[Lease, ...], asked_at: float) -> None:
-        """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when
-        the claim was sent."""
-        now = self._env.clock()
-        cannot_run: list[tuple[Held, Outcome]] = []
-        for lease in leases:
-            refusal = self._routes.refusal(lease)
-            spec = None if refusal else self._routes.route(lease)
-            held = self._inflight.add(lease, spec or UNROUTABLE, now, spec is not None, asked_at)
-            if held is None:
-                continue
-            self._context.reports.claimed(lease)
-            if refusal:
-                cannot_run.append((held, Broken(refusal)))
-            elif spec is None:
-                cannot_run.append((held, Unroutable()))
-                record = lease.record
-                if self._logged.is_new(f"{record.queue} {record.task}"):
-                    about = {"queue": record.queue, "task": record.task, "id": record.id}
-                    log_event(
-                        "unroutable", logging.WARNING, **about, known=self._routes.known(record.queue, record.task)
-                    )
-        for held, outcome in cannot_run:  # those that settle together must all be known first
-            self._settler.put(held, outcome)
-        if asked_at <= self._intake.kept.lapsed_before:
-            self._executor.release_doubtful()
-        self._executor.dispatch()
 
     def _log_refused(self, leased: Leased, asked: set[str]) -> None:
         for one in leased.refused:

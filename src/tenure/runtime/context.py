@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tenure.core.engine import Engine
+from tenure.runtime.handlers.threads import Pools, ThreadPool
 from tenure.runtime.intake import Intake
 from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.jobs.table import Inflight
@@ -16,8 +18,12 @@ from tenure.runtime.stored import StoredPayloads
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """One worker: its id and queues, the way to Redis, and the jobs that it holds. `payloads`: None without a store of
-    large ones."""
+    """One worker: its id and queues, the way to Redis, and the jobs that it holds.
+
+    payloads    None without a store of large ones
+    pools       make the threads that sync code of the user runs in
+    raised      called with what handlers raise, in their threads
+    """
 
     worker: str
     queues: tuple[str, ...]
@@ -29,3 +35,5 @@ class WorkerContext:
     reports: Reports = field(default_factory=Reports)
     latencies: Latencies = field(default_factory=Latencies)
     payloads: StoredPayloads | None = None
+    pools: Pools = ThreadPool
+    raised: Callable[[BaseException], None] = lambda error: None

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.outcome import Completed, Outcome
+from tenure.core.job import Lease
+from tenure.core.outcome import Broken, Completed, Outcome, Unroutable
 from tenure.core.task import RunIn
 from tenure.core.worker_view import JobStack
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.invoke import Caller
+from tenure.runtime.handlers.routes import UNROUTABLE, Routes
 from tenure.runtime.handlers.runners import LoopRunner, ThreadRunner
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.isolation.pool import ProcessPool
 from tenure.runtime.jobs.held import Batch, Ended, Held, Outcomes, Runner
 from tenure.runtime.jobs.job import JobServices
-from tenure.runtime.log import log_event
+from tenure.runtime.log import Once, log_event
 from tenure.runtime.settler import Settler
 
 PROCESS: Final = RunIn.PROCESS
@@ -25,13 +28,17 @@ STACKS_BYTES_MAX: Final = 32 * 1024
 """Bytes of all stacks that a worker announces."""
 QUICK_S: Final = 1.0
 """A persistent job that ends sooner than this rests for its task's first backoff before it is ready again."""
+UNROUTABLE_LOGGED: Final = 100
+"""Tasks without a route that a worker logs, each once."""
 
 
 class Executor:
     """Used on the event loop only. An async handler is one task, a sync one runs in a thread, and either may run in a
     job process (`pool`; None where no handler does)."""
 
-    def __init__(self, context: WorkerContext, settler: Settler, services: JobServices, launch: Launch | None) -> None:
+    def __init__(
+        self, context: WorkerContext, settler: Settler, services: JobServices, routes: Routes, launch: Launch | None
+    ) -> None:
         self._reports = context.reports
         self._clock = clock = context.env.clock
         self._inflight = inflight = context.inflight
@@ -39,10 +46,13 @@ class Executor:
         self._kept = kept = context.intake.kept
         self._settler = settler
         self._services = services
+        self._routes = routes
+        self._logged = Once(UNROUTABLE_LOGGED)
+        self._rest_ms = context.env.limits.rest_ms
         env, intake = context.env, context.intake
-        caller = Caller(env.random, clock, kept, context.payloads, stopping=lambda: intake.stops_in_order)
+        caller = Caller(env.random, clock, kept, context.payloads, lambda: intake.stops_in_order, context.raised)
         self._tasks = LoopRunner(caller, self._finished, env.limits.cancel_ms / limits.SECOND, env.lease_clock)
-        self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock)
+        self._threads = ThreadRunner(caller, self._finished, inflight.slots, clock, context.pools)
         self.job_of = self._tasks.job_of
         self.pool: ProcessPool | None = None
         if launch is not None:
@@ -50,6 +60,33 @@ class Executor:
                 launch, size=inflight.slots, services=services, may_start=kept.may_start, finished=self._finished
             )
         self._batch_timer: asyncio.TimerHandle | None = None
+
+    def accept(self, leases: Sequence[Lease], asked_at: float) -> None:
+        """Take leases in, settle those that cannot run here, and start those for which a slot is free. `asked_at`: when
+        the claim was sent."""
+        now = self._clock()
+        cannot_run: Outcomes = []
+        for lease in leases:
+            refusal = self._routes.refusal(lease)
+            spec = None if refusal else self._routes.route(lease)
+            held = self._inflight.add(lease, spec or UNROUTABLE, now, spec is not None, asked_at)
+            if held is None:
+                continue
+            self._reports.claimed(lease)
+            if refusal:
+                cannot_run.append((held, Broken(refusal)))
+            elif spec is None:
+                cannot_run.append((held, Unroutable()))
+                record = lease.record
+                if self._logged.is_new(f"{record.queue} {record.task}"):
+                    about = {"queue": record.queue, "task": record.task, "id": record.id}
+                    log_event(
+                        "unroutable", logging.WARNING, **about, known=self._routes.known(record.queue, record.task)
+                    )
+        self._settler.put_all(cannot_run)  # only now: those that settle together must all be known first
+        if asked_at <= self._kept.lapsed_before:
+            self.release_doubtful()
+        self.dispatch()
 
     def dispatch(self) -> None:
         """Start pending leases while there are free slots."""
@@ -98,9 +135,10 @@ class Executor:
 
     def _rests(self, run: Held | Batch, outcomes: Outcomes, seconds: float) -> bool:
         """Whether this persistent job has ended so soon that it waits in its slot for a while."""
-        if seconds >= QUICK_S or run.stop is not None or self._intake.is_stopped:
+        if run.stop is not None or self._intake.is_stopped:
             return False
-        rest_s = min(run.spec.backoff.base, limits.MINUTE / limits.SECOND)
+        quick_s = min(run.spec.backoff.base, limits.MINUTE / limits.SECOND) if seconds < QUICK_S else 0.0
+        rest_s = quick_s if self._rest_ms is None else self._rest_ms / limits.SECOND
         if rest_s <= 0 or not any(type(outcome) is Completed for _, outcome in outcomes):
             return False
 

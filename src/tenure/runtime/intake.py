@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from tenure.core import limits
 from tenure.runtime.jobs.beats import Kept
 from tenure.runtime.log import log_event
-from tenure.runtime.ports import Env, Keeper
+from tenure.runtime.ports import Env
 
 DOUBT_MS: Final = 3 * limits.SECOND
 """How long the leases are kept after a claim whose reply was lost. Until then heartbeats have reported its jobs."""
 
 
 class Intake:
-    """See the module. `kept`: how old the last good heartbeats are. `queues`: all queues of this worker."""
+    """See the module. `keep`: sends the keeper the queues on which leases are held. `kept`: how old the last good
+    heartbeats are. `queues`: all queues of this worker."""
 
-    def __init__(self, keeper: Keeper, kept: Kept, queues: frozenset[str], env: Env) -> None:
+    def __init__(self, keep: Callable[[frozenset[str]], None], kept: Kept, queues: frozenset[str], env: Env) -> None:
         self.kept = kept
         self.is_kept = asyncio.Event()
         """Set while the keeper keeps the leases: without it nothing is claimed."""
@@ -30,7 +31,7 @@ class Intake:
         """When the claim under way began; None: there is none."""
         self.keeping_since: float | None = env.clock()
         """Since when the keeper has had leases to keep; None: it has none."""
-        self._keeper = keeper
+        self._send = keep
         self._all = self._keeps = queues
         self._clock = env.clock
         self._doubt_until = -math.inf
@@ -127,7 +128,7 @@ class Intake:
             if not queues or not self._keeps:
                 self.keeping_since = self._clock() if queues else None
             self._keeps = queues
-            self._keeper.keep(queues)
+            self._send(queues)
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:

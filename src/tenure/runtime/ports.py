@@ -137,6 +137,7 @@ class WorkerLimits:
     hooks_waiting      calls of hooks that wait for a free one; further calls are dropped, which is logged
     progress_ms        progress is written to Redis at most this often
     resubscribe_ms     after this time without a message the subscriber subscribes again
+    rest_ms            how long a persistent job that returned keeps its slot; None: only if it ended at once
     """
 
     cancel_ms: int = 1 * limits.SECOND
@@ -155,6 +156,7 @@ class WorkerLimits:
     hooks_waiting: int = 1_000
     progress_ms: int = PROGRESS_MS
     resubscribe_ms: int = limits.MINUTE
+    rest_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

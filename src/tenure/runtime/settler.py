@@ -166,14 +166,18 @@ class Settler:
     async def run(self) -> None:
         while True:
             await self._until_due()
-            self._wake.clear()
-            while due := self._due():
-                if SETTLE_CROWD <= sum(len(outbox.items) for outbox in due) < SETTLE_FULL:
-                    await self._env.sleep(GATHER_MS / limits.SECOND)
-                for outbox in due:
-                    await self._settle(outbox)
-            if not self._outboxes:
-                self._settled.set()
+            await self.settle_due()
+
+    async def settle_due(self) -> None:
+        """Settle the outcomes that there are, without those that Redis has just refused."""
+        self._wake.clear()
+        while due := self._due():
+            if SETTLE_CROWD <= sum(len(outbox.items) for outbox in due) < SETTLE_FULL:
+                await self._env.sleep(GATHER_MS / limits.SECOND)
+            for outbox in due:
+                await self._settle(outbox)
+        if not self._outboxes:
+            self._settled.set()
 
     async def _until_due(self) -> None:
         left = min((outbox.due_at for outbox in self._outboxes.values()), default=None)

@@ -156,7 +156,7 @@ class Worker:
     def _build(self) -> None:
         env, lease_s = self._env, self._engine.timing.lease_ms / limits.SECOND
         inflight = Inflight(self._settings.concurrency, env.limits.stuck_ms)
-        intake = Intake(self._keeper, Kept(lease_s, env.lease_clock), frozenset(self.queues), env)
+        intake = Intake(self._keeper.keep, Kept(lease_s, env.lease_clock), frozenset(self.queues), env)
         self._context = WorkerContext(
             self.id,
             self.queues,

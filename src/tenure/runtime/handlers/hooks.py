@@ -15,7 +15,7 @@ from tenure.core.encoding.codec import note_of
 from tenure.core.functions import is_async
 from tenure.core.outcome import Broken, Completed, Failed, Outcome
 from tenure.core.task import TaskSpec
-from tenure.runtime.handlers.threads import CallThreads, result_of
+from tenure.runtime.handlers.threads import CallThreads, Pools, result_of
 from tenure.runtime.jobs.held import Held, Outcomes
 from tenure.runtime.jobs.job import Job, JobServices, enter, new_job
 from tenure.runtime.jobs.reports import Subscriber
@@ -28,27 +28,24 @@ HOOK_MS: Final = limits.MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook that is to be called with a job, and what it gets besides."""
+    """A hook that is to be called with the job `held`, and what it gets besides."""
 
+    held: Held
     function: Callable[..., object]
     argument: Callable[[], object]
-
-    @property
-    def is_async(self) -> bool:
-        return is_async(self.function)
 
     def __call__(self, job: Job) -> object:
         return self.function(job, self.argument())
 
 
-def hook_of(held: Held, outcome: Outcome) -> Hook | None:
+def _hook_of(held: Held, outcome: Outcome) -> Hook | None:
     """Return the hook of a task for the end of a job. A persistent job never completes."""
     spec = held.spec
     match outcome:
         case Failed(error) | Broken(error) if spec.on_failure is not None:
-            return Hook(spec.on_failure, lambda: error)
+            return Hook(held, spec.on_failure, lambda: error)
         case Completed(result) if spec.on_success is not None and not held.persistent:
-            return Hook(spec.on_success, lambda: _result_of(spec, result))
+            return Hook(held, spec.on_success, lambda: _result_of(spec, result))
     return None
 
 
@@ -64,36 +61,30 @@ class Hooks(Subscriber):
     An error of a hook is only logged: the job has ended. A worker that dies first never calls the hook.
     """
 
-    def __init__(self, services: JobServices, most: WorkerLimits) -> None:
+    def __init__(self, services: JobServices, most: WorkerLimits, pools: Pools) -> None:
         self._services = services
         self._limits = most
         self._context = copy_context()
-        self._waiting: deque[tuple[Held, Hook]] = deque()
+        self._waiting: deque[Hook] = deque()
         self._running: set[asyncio.Task[None]] = set()
-        self._threads = CallThreads(most.hooks_running)
+        self._threads = CallThreads(most.hooks_running, pools)
         self._logged = Once(1)
 
     def settled(self, items: Outcomes) -> None:
         for held, outcome in items:
-            self._ended(held, outcome)
-
-    def _ended(self, held: Held, outcome: Outcome) -> None:
-        hook = hook_of(held, outcome)
-        if hook is None:
-            return
-        if len(self._waiting) >= self._limits.hooks_waiting:
-            if self._logged.is_new(""):
+            if (hook := _hook_of(held, outcome)) is None:
+                continue
+            if len(self._waiting) < self._limits.hooks_waiting:
+                self._waiting.append(hook)
+                self._start_next()
+            elif self._logged.is_new(""):
                 log_event("events_dropped", logging.ERROR, kind="hook", waiting=len(self._waiting))
-            return
-        self._waiting.append((held, hook))
-        self._start_next()
 
     def _start_next(self) -> None:
         if self._waiting and len(self._running) < self._limits.hooks_running:
-            held, hook = self._waiting.popleft()
             self._logged.forget()
             # A separate context, as for a job: no hook sees the variables of another.
-            task = self._services.loop.create_task(self._call(held, hook), context=self._context.copy())
+            task = self._services.loop.create_task(self._call(self._waiting.popleft()), context=self._context.copy())
             self._running.add(task)
             task.add_done_callback(self._call_ended)
 
@@ -110,18 +101,18 @@ class Hooks(Subscriber):
     def close(self) -> None:
         self._threads.close()
 
-    async def _call(self, held: Held, hook: Hook) -> None:
-        job = new_job(held, self._services)
-        enter(held)
+    async def _call(self, hook: Hook) -> None:
+        job = new_job(hook.held, self._services)
+        enter(hook.held)
         try:
             async with asyncio.timeout(HOOK_MS / limits.SECOND):
-                if hook.is_async:
+                if is_async(hook.function):
                     await hook(job)  # type: ignore[misc]
                 else:
                     answer = self._threads.call(lambda: hook(job))
                     await answer
                     result_of(answer)
         except BaseException as fault:
-            ref = held.ref
-            about = {"queue": ref.queue, "task": held.lease.record.task, "id": ref.id}
+            record = hook.held.lease.record
+            about = {"queue": record.queue, "task": record.task, "id": record.id}
             callback_failed("hook", fault, hook.function, logging.ERROR, **about)

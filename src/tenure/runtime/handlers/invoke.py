@@ -27,7 +27,8 @@ Done: TypeAlias = Callable[[Sequence[Ended]], None]
 
 class Caller:
     """Its methods do not raise, even if the handler does. `kept`: whether this worker still holds a job; None: it
-    does. `stopping`: whether the worker stops in order, so that the end of the event loop is no crash."""
+    does. `stopping`: whether the worker stops in order, so that the end of the event loop is no crash. `raised`: called
+    with what the user's code raises."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Caller:
         kept: Kept | None = None,
         payloads: StoredPayloads | None = None,
         stopping: Callable[[], bool] = lambda: False,
+        raised: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         self._random = random
         self._clock = clock
@@ -43,6 +45,7 @@ class Caller:
         self._fresh_after = -math.inf if kept is None else math.inf
         self._payloads = payloads or StoredPayloads()
         self._stopping = stopping
+        self._note = raised
 
     def begin_turn(self) -> None:
         """Read the clock of leases, for the handlers that are called in this turn of the loop."""
@@ -66,6 +69,7 @@ class Caller:
         try:
             arguments, named = _arguments(run)
         except BaseException as error:  # a decoder is user code too
+            self._note(error)
             return run, _undecodable(run, error) + unread, self._clock()
         try:
             value = await run.spec.function(*arguments, **named)
@@ -73,6 +77,7 @@ class Caller:
             # Inspecting the returned value may raise too: an unbound proxy does when it is asked for its class.
             decided = self._returned(run, value, now)
         except BaseException as error:  # SystemExit and friends end the attempt, not the worker
+            self._note(error)
             decided, now = self._raised(run, error, on_loop=True), self._clock()
         return run, decided + unread if unread else decided, now
 
@@ -89,10 +94,12 @@ class Caller:
         try:
             arguments, named = _arguments(run)
         except BaseException as error:
+            self._note(error)
             return _undecodable(run, error)
         try:
             return self._returned(run, run.spec.function(*arguments, **named), self._clock())
         except BaseException as error:
+            self._note(error)
             return self._raised(run, error)
 
     def _may_begin(self, run: Held | Batch) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from tenure.core.functions import is_async
 from tenure.core.task import RunIn, TaskSpec
-from tenure.runtime.handlers.threads import CallThreads, result_of
+from tenure.runtime.handlers.threads import CallThreads, Pools, ThreadPool, result_of
 from tenure.runtime.jobs.job import Job, current_job, run_of
 
 CallNext: TypeAlias = Callable[[], Awaitable[Any]]
@@ -32,10 +32,10 @@ class Layers:
     """The middleware of one worker, the outermost first. `slots`: how many sync handlers may run at one time, in
     threads; None: in a job process, where a sync handler has the main thread."""
 
-    def __init__(self, middleware: Sequence[Middleware], slots: int | None = None) -> None:
+    def __init__(self, middleware: Sequence[Middleware], slots: int | None = None, pools: Pools = ThreadPool) -> None:
         self._on_loop: list[Any] = [one for one in middleware if is_async(one)]
         self._in_thread: list[Any] = [one for one in middleware if not is_async(one)]
-        self._threads = CallThreads(slots) if slots is not None and self._on_loop else None
+        self._threads = CallThreads(slots, pools) if slots is not None and self._on_loop else None
         self._elsewhere = slots is not None
 
     def around(self, spec: TaskSpec) -> TaskSpec:

@@ -14,7 +14,7 @@ from tenure.core.job import Lease
 from tenure.runtime.forks import ForkGuard
 from tenure.runtime.handlers.invoke import Caller, Done
 from tenure.runtime.handlers.stacks import frames_below, stack_text, suspended_frames, with_threads
-from tenure.runtime.handlers.threads import CallThreads, ThreadPool
+from tenure.runtime.handlers.threads import CallThreads, Pools
 from tenure.runtime.jobs.held import Batch, Ended, Held, Stop
 
 TURN_S: Final = 0.001
@@ -177,13 +177,13 @@ class ThreadRunner:
 
     given_up_s = 0.0
 
-    def __init__(self, caller: Caller, finished: Done, size: int, clock: Callable[[], float]) -> None:
+    def __init__(self, caller: Caller, finished: Done, size: int, clock: Callable[[], float], pools: Pools) -> None:
         self._caller = caller
         self._finished = finished
         self._clock = clock
         self._own = ForkGuard()
         self._context = copy_context()
-        self._threads: ThreadPool[Ended] = ThreadPool(size, self._ended)
+        self._threads = pools(size, self._ended)
 
     def start(self, run: Held | Batch) -> None:
         self._threads.submit(partial(self._call, run))

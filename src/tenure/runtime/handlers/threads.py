@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from tenure.core import limits
 from tenure.runtime.forks import ForkGuard
@@ -23,8 +23,22 @@ THREAD_RETRY_MS: Final = 1 * limits.SECOND
 """How long until the next attempt to start a thread when the system allows no more."""
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 Answer: TypeAlias = "asyncio.Future[list[Any]]"
 """Of a call in a thread: its value and its error. `result_of` takes them out."""
+
+
+class Pool(Protocol[T_contra]):
+    """Runs work in threads. It passes what the work returns to a function on the loop."""
+
+    def submit(self, work: Callable[[], T_contra]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Pools(Protocol):
+    """Makes pools. `ThreadPool` does, and in a test `run_inline` brings its own."""
+
+    def __call__(self, size: int, done: Callable[[list[T]], None]) -> Pool[T]: ...
 
 
 class ThreadPool(Generic[T]):
@@ -95,9 +109,9 @@ class ThreadPool(Generic[T]):
 class CallThreads:
     """Calls functions in threads for coroutines, each in a copy of its caller's context."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, pools: Pools) -> None:
         self._own = ForkGuard()
-        self._pool: ThreadPool[tuple[Answer, Any, BaseException | None]] = ThreadPool(size, _answer_all)
+        self._pool = pools(size, _answer_all)
 
     def call(self, function: Callable[[], Any]) -> Answer:
         """Call the function in a thread. When the future is done, `result_of` returns its value or raises its error."""

@@ -230,7 +230,10 @@ class Job:
             return self._services.extend_now(self._held, ms)
         if _running_loop() is self._services.loop:
             raise InvalidArgument("extend() would block the event loop. In async code use `await job.aextend(...)`.")
-        return asyncio.run_coroutine_threadsafe(self._services.extend(self._held, ms), self._services.loop).result()
+        extension, loop = self._services.extend(self._held, ms), self._services.loop
+        if not loop.is_running():  # in a test: it stands still while a sync handler runs in its thread
+            return loop.run_until_complete(extension)
+        return asyncio.run_coroutine_threadsafe(extension, loop).result()
 
     async def aextend(self, seconds: float) -> bool:
         """Extend this attempt to `seconds` from now: the async version of `extend`.
