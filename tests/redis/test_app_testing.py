@@ -341,6 +341,24 @@ def test_lifespan_middleware_listeners_and_hooks_take_part(app):
     assert seen == ["begins", "around", "Failed", "hook ValueError", "ends"]
 
 
+@pytest.mark.parametrize("kind", ["listener", "hook"])
+def test_the_listeners_and_hooks_of_a_job_have_ended_before_the_next_job_begins(app, kind):
+    seen: list[str] = []
+
+    async def notice(*about: object) -> None:
+        for _ in range(10):  # a drain that did not wait would claim the next job in this time
+            await app.inspect.aqueues()
+        seen.append("noticed")
+
+    if kind == "listener":
+        app.on(events.Completed)(notice)
+    task = app.task(name="task", on_success=notice if kind == "hook" else None)(lambda: seen.append("ran"))
+    task.enqueue()
+    task.enqueue()
+    assert app.testing().drain() == Drained(completed=2)
+    assert seen == ["ran", "noticed"] * 2
+
+
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
 def test_the_error_of_a_hook_is_logged_and_no_error_of_the_drain(app, caplog, is_async):
     async def ahook(job: Job, error: object) -> None:
@@ -439,7 +457,7 @@ def test_a_handler_that_stops_the_loop_ends_the_drain_and_leaves_its_job(app):
 def test_a_batch_handler_gets_a_batch(app):
     sizes: list[int] = []
 
-    @app.handler("events", batch=3)
+    @app.handler("events", batch=3, linger=timedelta(minutes=1))
     def store(jobs: list[Job]) -> None:
         sizes.append(len(jobs))
         jobs[0].complete()

@@ -17,7 +17,7 @@ from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, JobFailed, RedisError, invalid
 from tenure.core.job import ErrorInfo, JobRecord, Lease
-from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried, Unroutable
+from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried
 from tenure.core.shape import Progress
 from tenure.core.signals import JobCancelled, RateLimited, Retry, Snooze
 from tenure.core.steps import Steps, Watcher
@@ -76,8 +76,6 @@ class Drain(Subscriber):
         self._worker = f"test-{secrets.token_hex(8)}"
         self._lifespan = app.lifespan()
         self._queues_seen: tuple[str, ...] = ()
-        self._parked: set[tuple[str, str]] = set()
-        """Jobs that this app cannot run."""
         self._ran = 0
         self._counts: Counter[str] = Counter()
         self._errors: list[BaseException] = []
@@ -117,8 +115,7 @@ class Drain(Subscriber):
                 found = False
                 for queue in await self._link.run(self._queues()):
                     while leases := await self._link.run(self._claim(queue)):
-                        if not await self._run(leases):
-                            break
+                        await self._run(leases)
                         found = True
         return Drained(**self._counts)
 
@@ -199,9 +196,8 @@ class Drain(Subscriber):
                 return leased.leases
         return ()
 
-    async def _run(self, leases: Sequence[Lease]) -> bool:
-        """Run the jobs of one claim. False: this app can run none of them, and has seen them before."""
-        is_new = False
+    async def _run(self, leases: Sequence[Lease]) -> None:
+        """Run the jobs of one claim."""
         for group in self._groups(leases):
             self._ran += len(group)
             if self._ran > self._limit:
@@ -212,11 +208,7 @@ class Drain(Subscriber):
             self._parts.executor.accept(group, 0.0)
             await self._until_ended()
             await self._settle()
-            parked = {held.key[:2] for held, outcome in self._settled if type(outcome) is Unroutable}
-            is_new = is_new or len(parked) < len(group) or not parked <= self._parked
-            self._parked |= parked
             self._raise()
-        return is_new
 
     def _groups(self, leases: Sequence[Lease]) -> Iterable[Sequence[Lease]]:
         """Return the leases in groups that run together: a batch, or one job."""
