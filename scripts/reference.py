@@ -157,7 +157,7 @@ def lua() -> str:
     shown = [
         f"| `{_place(path)}` | {_purpose(path)} | {len(path.read_text().splitlines())} | {users[name]} |"
         for name in sorted(users)
-        if (path := _lua_file(f"lib/{name}.lua", f"{name}.lua")).parent.name == "lib"
+        for path in [_lua_file(f"lib/{name}.lua")]
     ]
     return "\n".join(
         [
@@ -187,8 +187,8 @@ def lua() -> str:
     )
 
 
-def _lua_file(*names: str) -> Path:
-    found = next(LUA[name] for name in names if name in LUA)
+def _lua_file(name: str) -> Path:
+    found = LUA[name]
     assert isinstance(found, Path)
     return found
 
@@ -203,7 +203,7 @@ def _libraries_of(path: Path, found: dict[str, Path]) -> dict[str, Path]:
     for _, names in INCLUDE.findall(path.read_text()):
         for name in names.split():
             if name not in found:
-                found[name] = _lua_file(f"lib/{name}.lua", f"{name}.lua")
+                found[name] = _lua_file(f"lib/{name}.lua")
                 _libraries_of(found[name], found)
     return found
 

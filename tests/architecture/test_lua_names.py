@@ -51,7 +51,7 @@ class Names(NamedTuple):
 
 
 def file_of(name: str) -> Path:
-    found = FILES.get(f"lib/{name}.lua") or FILES[f"{name}.lua"]
+    found = FILES[f"lib/{name}.lua"]
     assert isinstance(found, Path)
     return found
 

@@ -6,11 +6,14 @@ import asyncio
 import re
 import threading
 from types import FrameType
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tenure.core.engine import SHOW_STACKS, Feature
 from tenure.runtime.handlers.stacks import STACK_BYTES_MAX, stack_text, thread_frames
+from tenure.runtime.presence import STACKS_MS
 from tests.runtime.fakes import Rig
 from tests.support.fakes import FakeEngine
 
@@ -58,3 +61,38 @@ def test_of_a_long_stack_the_innermost_frames_are_kept() -> None:
     text = stack_text(frames)
     assert len(text) <= STACK_BYTES_MAX
     assert text.endswith("frames += thread_frames(threading.get_ident())")
+
+
+class Broken:
+    """A module loader that cannot tell its source, as an import hook of the user may be."""
+
+    def get_source(self, name: str) -> str:
+        raise RuntimeError("no source")
+
+
+async def test_a_name_that_is_no_text_and_code_without_source_do_not_stop_the_worker() -> None:
+    engine = FakeEngine(features=frozenset({Feature.STACKS, Feature.QUIET}))
+    begun = asyncio.Event()
+    names = {"__name__": "odd", "__loader__": Broken(), "begun": begun, "asyncio": asyncio}
+    exec(compile("async def odd():\n    begun.set()\n    await asyncio.sleep(600)", "odd.py", "exec"), names)
+    async with Rig(cast(Any, names["odd"]), engine=engine) as rig:
+        await rig.driver.subscribed.wait()
+        engine.add("x\udcff")
+        await begun.wait()
+        rig.driver.publish(engine.signal_channel(rig.worker.id), SHOW_STACKS.decode())
+        await engine.until(lambda: engine.announced[-1].stacks_ms is not None)
+        view = engine.announced[-1]
+    assert b"x\\\\udcff" in msgspec.json.encode(view)
+    assert view.stacks[0].text == "(no stack: RuntimeError)"
+
+
+async def test_stacks_are_announced_for_some_minutes_only() -> None:
+    engine = FakeEngine(features=frozenset({Feature.STACKS, Feature.QUIET}))
+    async with Rig(lambda: None, engine=engine) as rig:
+        await rig.driver.subscribed.wait()
+        rig.driver.publish(engine.signal_channel(rig.worker.id), SHOW_STACKS.decode())
+        await engine.until(lambda: engine.announced[-1].stacks_ms is not None)
+        presence = rig.worker._parts.presence
+        assert presence._stacks_ms is not None
+        presence._stacks_ms -= STACKS_MS + 1_000
+        await engine.until(lambda: engine.announced[-1].stacks_ms is None)

@@ -11,6 +11,7 @@ from tenure.core import limits
 from tenure.core.job import Lease
 from tenure.core.outcome import Broken, Completed, Outcome, Unroutable
 from tenure.core.task import RunIn
+from tenure.core.text import cut
 from tenure.core.worker_view import JobStack
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.invoke import Caller
@@ -176,7 +177,9 @@ class Executor:
             left -= len(text.encode(errors="replace"))
             if left < 0:
                 break
-            shown.append(JobStack(record.queue, record.id, record.task, text))
+            # The announcement is UTF-8; another program may have added a job with other names.
+            id, task = cut(record.id, limits.MAX_ERROR_TEXT), record.task and cut(record.task, limits.MAX_ERROR_TEXT)
+            shown.append(JobStack(record.queue, id, task, text))
         return tuple(shown)
 
     @property

@@ -2,11 +2,9 @@
 
 An operation or library is the engine's own file, or else one that engines share: <name>.lua and lib/<name>.lua in the
 folder lua or in a subject's folder within it, first of the engine's package, then of the kits that it names, then of
-this one. A line
-`--@include a b` is replaced by the libraries a and b, where they are not there yet; a library may include those that
-it needs. A name that is no library is that of an operation, with which another one ends. A line `--@part a` is
-replaced in the same way by a part of an operation that stands in a block: the libraries that it includes are there
-only within it. `@NAME@` becomes what the engine gives by that name: a word, or a number of its config.py. Lines of
+this one. A line `--@include a b` is replaced by the libraries a and b, where they are not there yet; a library may
+include those that it needs. `--@part a` in a block does the same for this block only, so that other calls do not create
+its functions. `@NAME@` becomes what the engine gives by that name: a word, or a number of its config.py. Lines of
 comments become empty: a pipeline sends the text of a script, and error messages name its lines. Data reaches a script
 through KEYS and ARGV only, never through its text.
 """
@@ -14,7 +12,7 @@ through KEYS and ARGV only, never through its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -52,7 +50,7 @@ def load(
         return found[path].read_text("utf-8")
 
     names = names or sorted(path.removesuffix(".lua") for path in found if "/" not in path)
-    return {name: Script(name, _assemble(name, read, found, words)) for name in names}
+    return {name: Script(name, _assemble(name, read, words)) for name in names}
 
 
 def lua_files(folder: Traversable, within: str = "") -> dict[str, Traversable]:
@@ -74,7 +72,7 @@ def words_of(*modules: ModuleType, calls: str, layout: int) -> dict[str, str | i
     return {"CALLS": calls, "LAYOUT": layout, **numbers}
 
 
-def _assemble(name: str, read: Callable[[str], str], known: Container[str], words: Mapping[str, str | int]) -> str:
+def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | int]) -> str:
     """The full text of an operation: its libraries in place, words and numbers filled in."""
 
     def expand(path: str, there: set[str]) -> str:
@@ -84,7 +82,7 @@ def _assemble(name: str, read: Callable[[str], str], known: Container[str], word
             for lib in match[2].split():
                 if lib not in within:
                     within.add(lib)
-                    found += expand(f"lib/{lib}.lua" if f"lib/{lib}.lua" in known else f"{lib}.lua", within)
+                    found += expand(f"lib/{lib}.lua", within)
             return found
 
         return INCLUDE.sub(include, read(path))

@@ -79,7 +79,14 @@ def _up(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def stack_text(frames: Sequence[FrameType]) -> str:
-    """Return the innermost frames of a handler as text, without the frames of the worker."""
+    """Return the innermost frames of a handler as text, without the frames of the worker. Never raises."""
+    try:
+        return _text(frames)
+    except Exception as error:  # the loader of a user's module has the source, and memory may be limited
+        return f"(no stack: {type(error).__name__})"
+
+
+def _text(frames: Sequence[FrameType]) -> str:
     called = next((n for n, frame in enumerate(frames) if frame.f_code.co_filename == _CALLER), -1)
     own = (frame for frame in frames[called + 1 :] if not frame.f_code.co_filename.startswith(_HERE))
     # What the app puts around its functions comes first. The handler itself may be inside Tenure, as when it enqueues.

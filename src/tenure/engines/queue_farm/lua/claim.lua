@@ -2,10 +2,10 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one
--- task. `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long),
+-- task. `alone`: the kind of the claim of a job that has to run alone: x, y (with suspects that have run for long),
 -- or '': not now.
 -- Returns: {ms until more is due or -1, row of a job..., {{id, lane, kind} of an entry that was no job to run, or {key,
--- lane, 'spoiled'}...}, how}. `how` above 0: the job runs alone, and the worker claims nothing beside it for `how` ms;
+-- lane, 'spoiled'}...}, how}. `how` above 0: the job runs alone, and the worker claims nothing else for `how` ms;
 -- -1: the worker is to prepare for such a job; else 0.
 -- Invariant: a claimed job is in `active:<lane>`, in `held:<worker>` and its lane in `claims`; nothing else of the lane
 -- is active.

@@ -2,10 +2,10 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand; or n, a lease of the drop-in client.
--- `alone`: the kind of the claim of a job that has to run alone: x, y (beside suspects that have run for long), or '':
+-- `alone`: the kind of the claim of a job that has to run alone: x, y (with suspects that have run for long), or '':
 -- not now. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, data, token, failures, crashes}..., {dropped id...}, how}. `how` above 0:
--- the job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare for such a
+-- the job runs alone, and the worker claims nothing else for `how` ms; -1: the worker is to prepare for such a
 -- job; else 0. At most one id comes from `taken`: the one that a wait before this call took out of the queue, or one
 -- that such a claim left there.
 -- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value

@@ -1,4 +1,4 @@
--- lib jobs: the jobs of the format, and what lies beside the wire. Of this format a record has, too: d the bytes; v the
+-- lib jobs: the jobs of the format, and what Tenure keeps of them. A record of this format also has: d the bytes; v the
 -- time that `progress` has for it.
 --@include types stamps records prune
 local COUNTS_MOST, ID_MOST, NEAR = 10000, 255, 1000

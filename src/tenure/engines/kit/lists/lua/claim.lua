@@ -2,9 +2,9 @@
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time, or h, a lease by hand. `alone`: the kind of the claim of a job
--- that has to run alone: x, y (beside suspects that have run for long), or '': not now. `of_lane` is not used.
+-- that has to run alone: x, y (with suspects that have run for long), or '': not now. `of_lane` is not used.
 -- Returns: {ms until more is due or -1, {id, bytes, token, failures, crashes}..., {dropped entry...}, how, behind}.
--- `how` above 0: the job runs alone, and the worker claims nothing beside it for `how` ms; -1: the worker is to prepare
+-- `how` above 0: the job runs alone, and the worker claims nothing else for `how` ms; -1: the worker is to prepare
 -- for such a job; else 0. `behind` 1: the next job is a raw payload that the worker leaves to others, so a wait for the
 -- list would end at once; 2: originals have nothing to do.
 -- Invariant: a claimed job has left the list, and is where originals have the jobs that run: see lib hold.

@@ -4,7 +4,7 @@
 local DEFERRED_MOST = 100
 
 local apart = {
-  -- The state of one claim. `how`: for how many ms the worker claims nothing beside the job of this claim; -1: it is to
+  -- The state of one claim. `how`: for how many ms the worker claims nothing but the job of this claim; -1: it is to
   -- prepare for one that has to run alone; else 0. `deferred`: jobs that stay because enough suspects are held;
   -- `lonely`: because they have to run alone. `kind` and `alone`: see claim. `held()` answers what the worker holds,
   -- see lib company.

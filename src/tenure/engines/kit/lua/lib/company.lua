@@ -1,9 +1,9 @@
 -- lib company: which jobs may run at the same time in a worker while some of them may be to blame for the deaths of
 -- workers. See docs/decisions/0008-crashes-and-suspects.md. A claim that keeps other jobs out for a time is marked by
--- its kind: x<ms>, the job runs alone; y<ms>, it runs beside suspects that have run for long.
+-- its kind: x<ms>, the job runs alone; y<ms>, it runs with suspects that have run for long.
 --@include crash
 
--- For how many ms nothing else is claimed beside a job that is to run alone. If jobs that joined it later died with it,
+-- For how many ms nothing is claimed with a job that is to run alone. If jobs that joined it later died with it,
 -- four times as long, and sixteen times after two such deaths.
 local function window_of(config, doubtful)
   return config.steady * 4 ^ math.max(0, math.min(2, doubtful - config.alone))

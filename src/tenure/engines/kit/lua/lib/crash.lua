@@ -1,6 +1,6 @@
 -- lib crash: how a job crashed, and whether the crash ends it. See docs/decisions/0008-crashes-and-suspects.md.
 
--- For how many ms nothing else is claimed beside a job, by the kind of its claim: see lib company.
+-- For how many ms nothing is claimed with a job, by the kind of its claim: see lib company.
 local function claim_window(kind) return tonumber(string.match(kind, '^[xy](%d+)$') or nil) end
 
 -- Whether a job has run longer than its window, and so is not to blame for a death right after another job began.

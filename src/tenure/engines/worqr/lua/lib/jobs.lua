@@ -1,4 +1,4 @@
--- lib jobs: the processes and tasks of the format, and what lies beside the wire. Of this format a record has, too: h
+-- lib jobs: the processes and tasks of the format, and what Tenure keeps of them. A record of this format also has: h
 -- sha1 of the bytes; m it had its marker when it ended; d the bytes, unless a process has them.
 --@include types wire records prune
 local COPIES_MOST, COUNTS_MOST = 20, 10000

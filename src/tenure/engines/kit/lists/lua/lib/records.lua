@@ -1,4 +1,4 @@
--- lib records: what is kept beside the wire: in `jobs` one record for each job that Tenure holds or keeps, by its id. s
+-- lib records: the records of Tenure: `jobs` has one for each job that it holds or keeps, by its id. s
 -- state; w worker; n token; t time of the claim; k kind of the claim; f failures; c crashes; u doubtful crashes; e last
 -- error; p persistent; x body of a cancel request; due, ended, expires, task. What a format adds is in the engine's lib
 -- jobs.
