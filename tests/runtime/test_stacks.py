@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from types import FrameType
-from typing import Any, cast
+from types import FrameType, FunctionType
 
 import msgspec
 import pytest
@@ -73,9 +72,16 @@ class Broken:
 async def test_a_name_that_is_no_text_and_code_without_source_do_not_stop_the_worker() -> None:
     engine = FakeEngine(features=frozenset({Feature.STACKS, Feature.QUIET}))
     begun = asyncio.Event()
-    names = {"__name__": "odd", "__loader__": Broken(), "begun": begun, "asyncio": asyncio}
-    exec(compile("async def odd():\n    begun.set()\n    await asyncio.sleep(600)", "odd.py", "exec"), names)
-    async with Rig(cast(Any, names["odd"]), engine=engine) as rig:
+
+    async def odd() -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    assert odd.__closure__ is not None
+    module = {"__name__": "odd", "__loader__": Broken(), "asyncio": asyncio}
+    code = odd.__code__.replace(co_filename="odd.py")
+    handler = FunctionType(code, module, closure=odd.__closure__)
+    async with Rig(handler, engine=engine) as rig:
         await rig.driver.subscribed.wait()
         engine.add("x\udcff")
         await begun.wait()
