@@ -96,7 +96,7 @@ class Worker:
         self.driver = AsyncDriver(url)
         shared = SimpleNamespace(engine=engine, driver=self.driver, env=Env(), queues=(QUEUE,))
         self.engine = engine
-        self.scheduler = Scheduler(cast(WorkerContext, shared), (), "", lambda: f"{random.getrandbits(64):x}")
+        self.scheduler = Scheduler(cast(WorkerContext, shared), engine, (), "", lambda: f"{random.getrandbits(64):x}")
         self.tasks = [asyncio.create_task(one) for one in (self.scheduler.run(), self.maintain())]
 
     async def maintain(self) -> None:

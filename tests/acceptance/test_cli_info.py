@@ -323,7 +323,7 @@ def test_the_last_hours_of_a_queue(command, app, redis_url):
     assert command("info", "emails", "--minutes", *where).end().out == "No job ended in the last 24 hours.\n"
     times = Times({bucket_of(1.5): 1_200}, {bucket_of(0.012): 1_200})
     with contextlib.closing(SyncDriver(redis_url)) as driver:
-        driver.run(app.engine.note_ends("emails", Ends(completed=1_200, failed=2, times=times)))
+        driver.run(app.engine.history.note_ends("emails", Ends(completed=1_200, failed=2, times=times)))
     quarters, minutes = command("info", "emails", "--minutes", *where).end().out.split("\n\n")
     row = dict(zip(*(line.split() for line in quarters.splitlines()), strict=True))
     assert re.fullmatch(r"\d\d:(00|15|30|45)", row.pop("quarter"))

@@ -117,7 +117,7 @@ def world(server: RedisServer) -> Iterator[World]:
     )
     failed, done, held = world.take()
     world.settle_each([failed, done], Failed(BOOM), Completed(b"42", 60_000))
-    world.run(world.engine.progress(held, Progress(1, 2, "half")))
+    world.run(world.engine.results.progress(held, Progress(1, 2, "half")))
     world.cancel("held", "why")
     world.put_in("user:7", "lane-1", "lane-2")
     world.put_only("unique", "key")
@@ -127,7 +127,7 @@ def world(server: RedisServer) -> Iterator[World]:
     world.put_at(5, "urgent")
     world.put("late", delay_ms=60_000)
     world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
-    world.run(world.engine.note_ends("q", Ends(completed=1, failed=1, times=Times({1: 1}, {1: 2}))))
+    world.run(world.engine.history.note_ends("q", Ends(completed=1, failed=1, times=Times({1: 1}, {1: 2}))))
     put(world, spec("s"), now_of(world) + 600_000)
     yield world
     driver.close()

@@ -128,7 +128,8 @@ def fill(app: Tenure, driver: SyncDriver) -> dict[str, str]:
         end("images", Completed(b'"done"'))
     jobs["active"] = tasks["shop.thumbnail"].enqueue("kim.png").id
     (lease,) = driver.run(app.engine.lease(WORKER, ("images",), 1, limits.HOUR)).leases
-    driver.run(app.engine.progress(lease, Progress(30, 120, "half a page")))
+    assert app.engine.results is not None
+    driver.run(app.engine.results.progress(lease, Progress(30, 120, "half a page")))
     for name in ("lea.png", "max.png", "ned.png", "oda.png"):
         jobs["ready"] = tasks["shop.thumbnail"].enqueue(name).id
     tasks["shop.thumbnail"].using(delay=3_600).enqueue("pia.png")

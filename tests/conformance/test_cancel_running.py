@@ -256,7 +256,7 @@ def test_all_of_a_queue(world: World) -> None:
     fill(world, None, "L")
     world.put_at(5, "high")
     world.put_at(-5, "low")
-    world.run(world.engine.park_lane("q", "M"))
+    world.run(world.engine.lanes.park_lane("q", "M"))
     world.put_in("M", "m1", "m2")
     assert world.cancel_all(reason="all") == CancelCount(cancelled=14, requested=2)
     assert world.counts() == {"active": 2, "cancelled": 14}

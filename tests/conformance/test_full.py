@@ -114,7 +114,7 @@ def test_looking_goes_on(full: World) -> None:
 
 @pytest.mark.needs(Feature.RESULTS)
 def test_asking_for_a_result_goes_on(full: World) -> None:
-    view = full.run(full.engine.result("q", "ready1"))
+    view = full.run(full.engine.results.result("q", "ready1"))
     assert view
     assert view.state is State.READY
 

@@ -151,7 +151,7 @@ def test_other_lanes_go_on_while_one_is_cancelled(world: World) -> None:
 
 def test_a_parked_lane_stays_parked(world: World) -> None:
     heads_of(world)
-    assert world.run(world.engine.park_lane("q", "L"))
+    assert world.run(world.engine.lanes.park_lane("q", "L"))
     assert world.cancel_all("L") == CancelCount(3, 0)
     world.put_in("L", "new")
     assert world.take() == []

@@ -125,7 +125,7 @@ def test_purging_what_is_ready_leaves_the_one_that_runs(world: World) -> None:
 def test_purging_reaches_lanes_whose_turn_it_is_not(world: World) -> None:
     for n in range(250):
         world.put_in(f"L{n}", f"{n}a", f"{n}b", f"{n}c")
-    world.run(world.engine.park_lane("q", "L7"))
+    world.run(world.engine.lanes.park_lane("q", "L7"))
     held = len(world.take(100))
     assert world.purge(State.READY) == 750 - held
     assert world.counts() == {"active": held}
@@ -179,7 +179,7 @@ def test_a_lane_that_stands_still_can_be_emptied_at_once(world: World, place: st
         lease = world.take_one()
     assert lease.record.id == "a"
     if place == "parked":
-        assert world.run(world.engine.park_lane("q", "L"))
+        assert world.run(world.engine.lanes.park_lane("q", "L"))
     elif place == "blocked":
         assert world.settle(lease, Failed(BOOM))
     elif place == "isolated":

@@ -186,8 +186,8 @@ def test_a_parked_lane_stays_so_when_the_job_that_parked_it_is_discarded(world: 
 def test_a_lane_may_be_set_aside_by_hand(world: World) -> None:
     world.put_in("L", *"abc")
     lease = world.take_one()
-    assert world.run(world.engine.park_lane("q", "L"))
-    assert not world.run(world.engine.park_lane("q", "L"))
+    assert world.run(world.engine.lanes.park_lane("q", "L"))
+    assert not world.run(world.engine.lanes.park_lane("q", "L"))
     view = world.lane("L")
     assert (view.state, view.waiting, view.busy, view.parked_by) == (LaneState.PARKED, 2, 1, None)
     world.finish(lease)
@@ -197,7 +197,7 @@ def test_a_lane_may_be_set_aside_by_hand(world: World) -> None:
 
 
 def test_a_lane_may_be_set_aside_before_it_has_jobs(world: World) -> None:
-    assert world.run(world.engine.park_lane("q", "L"))
+    assert world.run(world.engine.lanes.park_lane("q", "L"))
     world.put_in("L", "a")
     world.put("plain")
     assert world.take_ids() == ["plain"]
@@ -209,7 +209,7 @@ def test_a_lane_may_be_set_aside_before_it_has_jobs(world: World) -> None:
 def test_what_comes_back_to_a_parked_lane_waits_at_its_head(world: World, how: str) -> None:
     world.put_in("L", "a", "b")
     lease = world.take_one()
-    assert world.run(world.engine.park_lane("q", "L"))
+    assert world.run(world.engine.lanes.park_lane("q", "L"))
     if how == "silent":
         world.silence()
     elif how == "left":
@@ -225,7 +225,7 @@ def test_what_comes_back_to_a_parked_lane_waits_at_its_head(world: World, how: s
 
 def test_resuming_wakes(world: World) -> None:
     world.put_in("L", "a")
-    world.run(world.engine.park_lane("q", "L"))
+    world.run(world.engine.lanes.park_lane("q", "L"))
     assert world.take() == []
     assert world.wait(["q"], 20) is None
     world.resume_lane("L")
@@ -234,7 +234,7 @@ def test_resuming_wakes(world: World) -> None:
 
 @pytest.mark.parametrize("act", ["cancel", "discard"])
 def test_a_parked_lane_may_be_emptied(world: World, act: str) -> None:
-    world.run(world.engine.park_lane("q", "L"))
+    world.run(world.engine.lanes.park_lane("q", "L"))
     world.put_in("L", "a", "b")
     for id in "ab":
         world.remove(act, id)
@@ -247,7 +247,7 @@ def test_a_parked_lane_may_be_emptied(world: World, act: str) -> None:
 def test_many_parked_lanes_are_listed_page_by_page(world: World) -> None:
     names = [f"L{n:03}" for n in range(250)]
     for name in names:
-        world.run(world.engine.park_lane("q", name))
+        world.run(world.engine.lanes.park_lane("q", name))
     assert sorted(set(world.lanes(LaneState.PARKED, limit=20))) == names
     assert world.run(world.engine.queue("q")).parked_lanes == 250
     for name in names:
@@ -358,7 +358,7 @@ def test_nothing_of_a_parked_lane_is_claimed_also_after_crashes(world: World, cr
     assert world.silence() == 2
     held = world.take(10, "w1") if crashed else []
     assert not crashed or world.take(10, "w1", alone=Alone.NO) == []  # it runs a job alone
-    assert world.run(world.engine.park_lane("q", "L"))
+    assert world.run(world.engine.lanes.park_lane("q", "L"))
     held += world.take(10, "w2")
     assert [lease.record.id for lease in held] == ["suspect"]
     world.finish(*held)

@@ -85,7 +85,7 @@ def test_claims_alone_notice_that_a_rate_allows_the_next_job(world: World) -> No
 
 def test_a_job_above_a_lowered_burst_still_uses_its_whole_cost(world: World) -> None:
     put(world, LimitRule("dear", cost=3, interval_us=HOUR_US, burst=3), *"abc")
-    world.run(world.engine.set_limit("dear", burst=1))
+    world.run(world.engine.limits.set_limit("dear", burst=1))
     leased = world.lease(10).leases
     assert ids_of(list(leased)) == ["a"]
     world.finish(*leased)
@@ -101,9 +101,9 @@ def test_a_rest_ends_when_the_limit_is_cleared(world: World) -> None:
     (lease,) = world.take(1)
     world.settle(lease, Retried(BOOM, 60_000, deferred=True, limit="gpu"))
     assert world.take() == []
-    assert world.run(world.engine.clear_limit("gpu"))
+    assert world.run(world.engine.limits.clear_limit("gpu"))
     assert world.take_ids() != []
-    assert not world.run(world.engine.clear_limit("gpu"))
+    assert not world.run(world.engine.limits.clear_limit("gpu"))
 
 
 def pass_hour(world: World) -> None:
@@ -148,7 +148,7 @@ def test_every_end_of_a_lease_gives_its_place_back(world: World, outcome: Any) -
     (lease,) = world.take()
     assert world.settle(lease, outcome)
     assert not world.settle(lease, outcome), "once"
-    assert world.run(world.engine.limit("gpu")).active == 0
+    assert world.run(world.engine.limits.limit("gpu")).active == 0
     (lease,) = world.take()
     assert lease.record.id == ("a" if isinstance(outcome, Crashed) else "b")
 
@@ -158,10 +158,10 @@ def test_the_place_of_a_dead_worker_comes_back_with_its_job(world: World) -> Non
     (lease,) = world.take(10, "dead")
     assert world.take() == []
     assert world.silence() == 1
-    assert world.run(world.engine.limit("gpu")).active == 0
+    assert world.run(world.engine.limits.limit("gpu")).active == 0
     assert world.take_ids(10, "alive") == ["a"]
     assert not world.settle(lease)
-    assert world.run(world.engine.limit("gpu")).active == 1, "the late verdict frees nothing"
+    assert world.run(world.engine.limits.limit("gpu")).active == 1, "the late verdict frees nothing"
 
 
 def test_a_lease_by_hand_counts_until_it_expires(world: World) -> None:
@@ -206,22 +206,22 @@ def test_stored_numbers_replace_those_of_the_code_at_once(world: World) -> None:
     put(world, GPU, *"abcde")
     put(world, GPU, "z", queue="r")
     assert world.take_ids() == ["a"]
-    world.run(world.engine.set_limit("gpu", concurrency=3))
+    world.run(world.engine.limits.set_limit("gpu", concurrency=3))
     assert world.take_ids() == ["b", "c"]
     assert world.take(10, "other", ("r",)) == []
-    view = world.run(world.engine.limit("gpu"))
+    view = world.run(world.engine.limits.limit("gpu"))
     assert (view.concurrency, view.active, view.is_stored) == (3, 3, True)
     assert view.lanes == {"q": 1, "r": 1}
     assert [(one.queue, one.id, one.worker) for one in view.holders] == [("q", id, "w") for id in "abc"]
-    assert world.run(world.engine.clear_limit("gpu"))
-    assert not world.run(world.engine.clear_limit("gpu"))
-    assert world.run(world.engine.limit("gpu")).is_stored is False
+    assert world.run(world.engine.limits.clear_limit("gpu"))
+    assert not world.run(world.engine.limits.clear_limit("gpu"))
+    assert world.run(world.engine.limits.limit("gpu")).is_stored is False
 
 
 def test_a_slow_rate_that_becomes_fast_lets_jobs_start(world: World) -> None:
     put(world, RATE, *"abcd")
     assert world.take_ids() == ["a", "b"]
-    world.run(world.engine.set_limit("api", interval_us=1))
+    world.run(world.engine.limits.set_limit("api", interval_us=1))
     assert world.until(world.take_ids) == ["c", "d"]
 
 
@@ -255,7 +255,7 @@ def test_a_limit_rests_also_when_no_job_of_the_queue_has_one(world: World) -> No
     settled = [(first, Retried(BOOM, 60_000, deferred=True, limit="api")), (second, Completed(b"", 0))]
     assert world.run(world.engine.settle(settled)) == [True, True]
     assert world.view("a").state is State.SCHEDULED
-    assert world.run(world.engine.limit("api")).rests_ms is not None
+    assert world.run(world.engine.limits.limit("api")).rests_ms is not None
     put(world, RATE, "c")
     assert world.take_ids() == []
 
@@ -286,7 +286,7 @@ def test_a_parked_lane_does_not_keep_a_place(world: World) -> None:
     put(world, GPU, "b1", lane="B")
     put(world, GPU, "x")
     (lease,) = world.take()
-    world.run(world.engine.park_lane("q", "B"))
+    world.run(world.engine.lanes.park_lane("q", "B"))
     world.finish(lease)
     assert world.take_ids() == ["x"]
     world.resume_lane("B")
@@ -297,7 +297,7 @@ def test_an_opened_lane_that_is_parked_passes_its_chance_on(world: World) -> Non
         put(world, GPU, f"{n}", lane=f"L{n}")
     (lease,) = world.take()
     world.finish(lease)
-    world.run(world.engine.park_lane("q", "L1"))
+    world.run(world.engine.lanes.park_lane("q", "L1"))
     assert world.take_ids() == ["2"]
     world.resume_lane("L1")
 
@@ -336,11 +336,11 @@ def test_jobs_of_different_shares_take_turns(world: World) -> None:
 
 
 def test_a_share_with_a_weight_has_more_of_each_turn(world: World) -> None:
-    world.run(world.engine.set_share("big", 3))
+    world.run(world.engine.limits.set_share("big", 3))
     put(world, (), *(f"big{n}" for n in range(6)), share="big")
     put(world, (), "small0", "small1", share="small")
     assert world.take_ids(8) == ["big0", "big1", "big2", "small0", "big3", "big4", "big5", "small1"]
-    world.run(world.engine.set_share("big", 1))
+    world.run(world.engine.limits.set_share("big", 1))
 
 
 def test_the_first_job_of_a_queue_with_shares_is_on_the_first_page(world: World) -> None:
@@ -351,12 +351,12 @@ def test_the_first_job_of_a_queue_with_shares_is_on_the_first_page(world: World)
 
 
 def test_a_share_keeps_its_turn_over_claims_of_one_job(world: World) -> None:
-    world.run(world.engine.set_share("big", 3))
+    world.run(world.engine.limits.set_share("big", 3))
     put(world, (), *(f"big{n}" for n in range(6)), share="big")
     put(world, (), "small0", "small1", share="small")
     claimed = [id for _ in range(8) for id in world.take_ids(1)]
     assert claimed == ["big0", "big1", "big2", "small0", "big3", "big4", "big5", "small1"]
-    world.run(world.engine.set_share("big", 1))
+    world.run(world.engine.limits.set_share("big", 1))
 
 
 def test_all_limits_of_a_share_have_one_turn(world: World) -> None:

@@ -42,7 +42,7 @@ def test_a_replaced_job_waits_for_its_new_limit_and_not_for_the_old_one(world: W
     assert world.view("one").shape.limits == (B,)
     (lease,) = world.take()
     assert (lease.record.id, lease.record.payload) == ("one", b"two")
-    assert world.run(world.engine.limit("tenant:b")).active == 1
+    assert world.run(world.engine.limits.limit("tenant:b")).active == 1
     world.finish(lease, holder)
     assert world.take() == []
     assert world.left() == set()

@@ -105,7 +105,7 @@ class Walk:
     def check(self, rule: LimitRule) -> None:
         """A job that has just started exceeds no limit."""
         most = self.stored.get(rule.name) or CODE[rule.name].concurrency
-        active = self.world.run(self.world.engine.limit(rule.name)).active
+        active = self.world.run(self.world.engine.limits.limit(rule.name)).active
         assert most is None or active <= most, f"{active} run under {rule.name}, allowed are {most}"
         if rule.interval_us:
             self.budget[rule.name] -= min(rule.cost, rule.burst)
@@ -201,16 +201,16 @@ class Walk:
         self.run(act(queue, lane))
 
     def pause(self) -> None:
-        self.run(self.world.engine.configure(self.chance.choice(QUEUES), paused=self.chance.random() < 0.4))
+        self.run(self.world.engine.settings.configure(self.chance.choice(QUEUES), paused=self.chance.random() < 0.4))
 
     def change(self) -> None:
         name = self.chance.choice(["a", "b", "both"])
         if self.chance.random() < 0.3:
-            self.run(self.world.engine.clear_limit(name))
+            self.run(self.world.engine.limits.clear_limit(name))
             self.stored.pop(name, None)
         else:
             self.stored[name] = self.chance.randint(1, 5)
-            self.run(self.world.engine.set_limit(name, concurrency=self.stored[name]))
+            self.run(self.world.engine.limits.set_limit(name, concurrency=self.stored[name]))
 
     def hour(self) -> None:
         """Time passes: the leases are kept by heartbeats."""
@@ -231,9 +231,9 @@ class Walk:
     def finish(self) -> None:
         """All that hindered jobs ends. Then all of them run."""
         for queue in QUEUES:
-            self.run(self.world.engine.configure(queue, paused=False))
+            self.run(self.world.engine.settings.configure(queue, paused=False))
             for lane in ("L1", "L2"):
-                self.run(self.world.engine.resume_lane(queue, lane))
+                self.run(self.world.engine.lanes.resume_lane(queue, lane))
         for lease in [*self.held]:
             self.verdict(lease, Completed(b"", 0))
         self.held.clear()
@@ -260,7 +260,7 @@ def test_limits_hold_and_lose_nothing_in_a_random_history(world: World, case: in
         walk.finish()
         world.audit()
         for name in CODE:
-            assert world.run(world.engine.limit(name)).active == 0
+            assert world.run(world.engine.limits.limit(name)).active == 0
     except BaseException:
         print(f"seed {case}:", " ".join(walk.log))
         raise

@@ -209,8 +209,8 @@ def test_it_keeps_its_key_from_round_to_round(world: World) -> None:
 @pytest.mark.needs(Feature.PROGRESS)
 def test_who_waits_for_its_end_is_not_told_of_a_round(world: World) -> None:
     put(world, "a")
-    with world.driver.subscribe(world.engine.result_channel("q", "a")) as messages:
-        world.run(world.engine.result("q", "a"))
+    with world.driver.subscribe(world.engine.results.result_channel("q", "a")) as messages:
+        world.run(world.engine.results.result("q", "a"))
         assert world.settle(world.take_one(), Completed(b""))
         assert world.settle(world.take_one(), Failed(BOOM))
         assert messages.get(timeout_s=5) == b"failed"

@@ -26,7 +26,7 @@ OUTCOMES: list[Outcome] = [
 
 
 def tell(world: World, lease: Lease, progress: Progress) -> bool:
-    answer: bool = world.run(world.engine.progress(lease, progress))
+    answer: bool = world.run(world.engine.results.progress(lease, progress))
     return answer
 
 
@@ -124,12 +124,12 @@ def test_a_zombie_cannot_tell(world: World, heir: str) -> None:
 def test_who_watches_is_told(world: World) -> None:
     world.put("a", "b")
     a, b = world.take()
-    with world.driver.subscribe(world.engine.result_channel("q", "a")) as messages:
-        world.run(world.engine.result("q", "a"))
+    with world.driver.subscribe(world.engine.results.result_channel("q", "a")) as messages:
+        world.run(world.engine.results.result("q", "a"))
         tell(world, b, Progress(1))
         tell(world, a, Progress(1))
         assert messages.get(timeout_s=5) == b"progress"
-        view = world.run(world.engine.result("q", "a"))
+        view = world.run(world.engine.results.result("q", "a"))
         assert view is not None
         assert view.progress is not None
         world.settle(a, Completed(b"r", 60_000))

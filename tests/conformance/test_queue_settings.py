@@ -18,7 +18,7 @@ LENGTH = pytest.mark.needs(Feature.MAX_LENGTH)
 
 
 def settings(world: World, queue: str = "q") -> QueueSettings:
-    found: QueueSettings = world.run(world.engine.settings(queue))
+    found: QueueSettings = world.run(world.engine.settings_of(queue))
     return found
 
 

@@ -17,7 +17,7 @@ def announce(world: World, id: str = "w") -> bool:
 
 
 def quiet(world: World, id: str = "w", quiet: bool = True) -> bool:
-    answer: bool = world.run(world.engine.quiet(id, quiet))
+    answer: bool = world.run(world.engine.presence.quiet(id, quiet))
     return answer
 
 

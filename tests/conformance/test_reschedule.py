@@ -25,7 +25,7 @@ HOUR = 3_600_000
 
 
 def reschedule(world: World, id: str, **change: Any) -> bool:
-    done: bool = world.run(world.engine.reschedule("q", id, **change))
+    done: bool = world.run(world.engine.delays.reschedule("q", id, **change))
     world.audit()
     return done
 
@@ -162,7 +162,7 @@ def test_a_call_that_is_sent_again_changes_nothing_more(world: World) -> None:
         assert send(call) == reply
         return reply
 
-    steps = world.engine.reschedule("q", "a", delay_ms=HOUR)
+    steps = world.engine.delays.reschedule("q", "a", delay_ms=HOUR)
     assert step(steps, Session("s"), send_with(world.driver), twice)
     assert world.view("a").state is State.READY
 
@@ -176,7 +176,7 @@ def test_a_cancel_of_many_misses_no_job_that_is_rescheduled_meanwhile(
 
     def postpone(number: int) -> None:
         for id in "ab" if number == calls else "":
-            world.run(world.engine.reschedule("q", id, delay_ms=HOUR))
+            world.run(world.engine.delays.reschedule("q", id, delay_ms=HOUR))
 
     steps = world.engine.cancel_all("q", lane)
     assert step(steps, Session("s"), send_with(world.driver), act_after(postpone)).cancelled == 2

@@ -58,7 +58,7 @@ def test_a_schedule_is_added_once(world: World) -> None:
 def test_of_two_workers_that_saw_the_same_tick_one_enqueues_it(world: World) -> None:
     put(world, spec(), now_of(world) - 1_000)
     found, now = stored(world), now_of(world)
-    answers = [world.run(world.engine.tick("q", tick_of(found, now, id))) for id in ("a", "b", "c")]
+    answers = [world.run(world.engine.schedules.tick("q", tick_of(found, now, id))) for id in ("a", "b", "c")]
     assert answers == [Ticked.ENQUEUED, Ticked.STALE, Ticked.STALE]
     assert world.drain() == ["a"]
 
@@ -67,14 +67,14 @@ def test_a_worker_whose_clock_is_ahead_enqueues_nothing(world: World) -> None:
     put(world, spec(), now_of(world) + 300_000)
     assert due(world) == []
     ahead = tick_of(stored(world), now_of(world) + 600_000, "a")
-    assert world.run(world.engine.tick("q", ahead)) is Ticked.EARLY
+    assert world.run(world.engine.schedules.tick("q", ahead)) is Ticked.EARLY
     assert world.counts() == {}
 
 
 def test_a_tick_after_the_planned_one_is_early_too(world: World) -> None:
     put(world, spec(catch_up=CatchUp.ALL), now_of(world) - 1_000)
     later = replace(tick_of(stored(world), now_of(world), "a"), run_fire_ms=now_of(world) + 300_000)
-    assert world.run(world.engine.tick("q", later)) is Ticked.EARLY
+    assert world.run(world.engine.schedules.tick("q", later)) is Ticked.EARLY
     assert stored(world).state.runs == 0
 
 
@@ -83,15 +83,15 @@ def test_a_schedule_with_another_definition_is_not_moved_on(world: World) -> Non
     put(world, spec(), planned)
     old = tick_of(stored(world), now_of(world), "a")
     put(world, spec(payload=b"new"), planned, digest_of(spec()))
-    assert world.run(world.engine.tick("q", old)) is Ticked.STALE
+    assert world.run(world.engine.schedules.tick("q", old)) is Ticked.STALE
     assert world.counts() == {}
 
 
 def test_a_schedule_that_one_worker_reads_is_kept_from_others_for_a_while(world: World) -> None:
     put(world, spec(), now_of(world) - 1_000)
-    first = world.run(world.engine.due_schedules("q", 100))
+    first = world.run(world.engine.schedules.due_schedules("q", 100))
     assert [one.name for one in first.schedules] == ["s"]
-    again = world.run(world.engine.due_schedules("q", 100))
+    again = world.run(world.engine.schedules.due_schedules("q", 100))
     assert again.schedules == ()
     assert again.next_ms <= 1_000
     world.until(lambda: due(world) == ["s"])  # the first worker has died
@@ -101,7 +101,7 @@ def test_due_schedules_come_in_order_and_limited(world: World) -> None:
     now = now_of(world)
     for n in range(5):
         put(world, spec(f"s{n}"), now - 1_000 * n - 1_000)
-    assert [one.name for one in world.run(world.engine.due_schedules("q", 2)).schedules] == ["s4", "s3"]
+    assert [one.name for one in world.run(world.engine.schedules.due_schedules("q", 2)).schedules] == ["s4", "s3"]
     assert due(world) == ["s2", "s1", "s0"]
 
 
@@ -235,9 +235,9 @@ def test_a_full_queue_refuses_a_tick_and_changes_nothing(world: World) -> None:
 def test_a_pause_stops_the_ticks_and_keeps_its_reason(world: World) -> None:
     put(world, spec(), now_of(world) - 1_000)
     one = tick_of(stored(world), now_of(world), "a")
-    assert world.run(world.engine.pause_schedule("q", "s", "disk\nfull"))
+    assert world.run(world.engine.schedules.pause_schedule("q", "s", "disk\nfull"))
     assert due(world) == []
-    assert world.run(world.engine.tick("q", one)) is Ticked.STALE
+    assert world.run(world.engine.schedules.tick("q", one)) is Ticked.STALE
     state = stored(world).state
     assert state.reason == "disk\nfull"
     assert state.paused_ms > 0
@@ -246,31 +246,33 @@ def test_a_pause_stops_the_ticks_and_keeps_its_reason(world: World) -> None:
     assert due(world) == []
     planned = now_of(world) - 100
     digest = digest_of(spec(payload=b"x"))
-    assert not world.run(world.engine.resume_schedule("q", "s", "other", planned, planned))
-    assert world.run(world.engine.resume_schedule("q", "s", digest, planned, planned))
+    assert not world.run(world.engine.schedules.resume_schedule("q", "s", "other", planned, planned))
+    assert world.run(world.engine.schedules.resume_schedule("q", "s", digest, planned, planned))
     assert stored(world).state.paused_ms == 0
     assert tick(world, "a") is Ticked.ENQUEUED
-    assert not world.run(world.engine.pause_schedule("q", "none", ""))
+    assert not world.run(world.engine.schedules.pause_schedule("q", "none", ""))
 
 
 def test_trigger_enqueues_now_and_keeps_the_next_tick(world: World) -> None:
     planned = now_of(world) + 60_000
     put(world, spec(), planned)
-    assert world.run(world.engine.trigger("q", "s", spec().job("a", 5))) is Ticked.ENQUEUED
+    assert world.run(world.engine.schedules.trigger("q", "s", spec().job("a", 5))) is Ticked.ENQUEUED
     lease = world.take_one()
     assert (lease.record.scheduled_ms, world.view("a").scheduled_for_ms) == (5, 5)
     world.run(world.engine.settle([(lease, Completed(b"1"))]))
     assert world.view("a").scheduled_for_ms == 5  # kept after its end
     state = stored(world).state
     assert (state.planned_ms, state.last_id, state.runs) == (planned, "a", 1)
-    assert world.run(world.engine.trigger("q", "none", spec().job("b", 5))) is Ticked.STALE
+    assert world.run(world.engine.schedules.trigger("q", "none", spec().job("b", 5))) is Ticked.STALE
 
 
 def test_the_jobs_of_the_last_five_runs_are_known(world: World) -> None:
     put(world, spec(), now_of(world) + 60_000)
     for id in "abcdefg":
-        assert world.run(world.engine.trigger("q", "s", spec().job(id, 5))) is Ticked.ENQUEUED
-    assert world.run(world.engine.pause_schedule("q", "s", "f g\nh"))  # which writes the state anew, with its reason
+        assert world.run(world.engine.schedules.trigger("q", "s", spec().job(id, 5))) is Ticked.ENQUEUED
+    assert world.run(
+        world.engine.schedules.pause_schedule("q", "s", "f g\nh")
+    )  # which writes the state anew, with its reason
     state = stored(world).state
     assert (state.last_id, [id for _, id in state.before], state.reason) == ("g", ["f", "e", "d", "c"], "f g\nh")
     times = [state.ran_ms, *(at for at, _ in state.before)]
@@ -302,9 +304,9 @@ def test_remove_leaves_nothing(world: World) -> None:
     before = world.left()
     put(world, spec(), now_of(world) + 60_000)
     deploy(world, spec("code"))
-    assert world.run(world.engine.remove_schedule("q", "s"))
-    assert world.run(world.engine.remove_schedule("q", "code"))
-    assert not world.run(world.engine.remove_schedule("q", "s"))
+    assert world.run(world.engine.schedules.remove_schedule("q", "s"))
+    assert world.run(world.engine.schedules.remove_schedule("q", "code"))
+    assert not world.run(world.engine.schedules.remove_schedule("q", "s"))
     assert {name for name in world.left() if not name.startswith(b"call:")} == before
 
 
@@ -314,7 +316,7 @@ def test_pages_have_every_schedule_once(world: World) -> None:
         put(world, spec(f"s {n}/ü"), planned)
     names, cursor = [], 0
     for _ in range(1_000):
-        page = world.run(world.engine.schedule_page("q", cursor))
+        page = world.run(world.engine.schedules.schedule_page("q", cursor))
         names += [one.name for one in page.schedules]
         cursor = page.cursor
         if not cursor:
@@ -328,7 +330,7 @@ def test_maintenance_answers_when_the_next_tick_is(world: World) -> None:
     tick_ms = world.maintain().tick_ms
     assert tick_ms is not None
     assert 0 < tick_ms <= 60_000
-    world.run(world.engine.pause_schedule("q", "s", ""))
+    world.run(world.engine.schedules.pause_schedule("q", "s", ""))
     assert world.maintain().tick_ms is not None
 
 
@@ -350,7 +352,7 @@ def test_a_schedule_ends_when_no_worker_of_its_source_announces_it(world: World)
         if reply.ended:
             break
     assert reply.ended == ("b",)
-    assert world.run(world.engine.schedule("q", "b"))[1] is None
+    assert world.run(world.engine.schedules.schedule("q", "b"))[1] is None
     assert stored(world, "a").spec is not None
     assert stored(world, "user").spec is not None
     world.audit()
@@ -400,7 +402,7 @@ def test_when_the_workers_of_the_new_version_end_the_old_version_returns_and_not
     old, new = spec("a"), spec("a", payload=b"new")
     deploy(world, old)
     deploy(world, new)
-    world.run(world.engine.trigger("q", "a", spec().job("j", 5)))
+    world.run(world.engine.schedules.trigger("q", "a", spec().job("j", 5)))
     wanted = 0
     for _ in range(6):
         world.pass_time(PRESENCE_TTL_MS // 2)
@@ -429,12 +431,12 @@ def test_a_new_definition_takes_over_a_tick_that_is_due(world: World) -> None:
 
 
 def names_of(world: World) -> list[str]:
-    return sorted(one.name for one in world.run(world.engine.schedule_page("q")).schedules)
+    return sorted(one.name for one in world.run(world.engine.schedules.schedule_page("q")).schedules)
 
 
 def test_a_source_without_workers_gives_its_names_to_one_that_has_them(world: World) -> None:
     deploy(world, spec("a"))
-    world.run(world.engine.trigger("q", "a", spec().job("j", 5)))
+    world.run(world.engine.schedules.trigger("q", "a", spec().job("j", 5)))
     new = spec("a", payload=b"new")
     assert deploy(world, new, source="m.worker:app").refused == ("a",)
     world.pass_time(PRESENCE_TTL_MS + 1)
@@ -530,7 +532,7 @@ def test_a_schedule_that_another_source_has_under_the_earlier_name_waits_for_it(
 def test_a_removed_schedule_leaves_no_announcements_of_earlier_names(world: World) -> None:
     before = world.left()
     deploy(world, spec("new", earlier=("old",)))
-    assert world.run(world.engine.remove_schedule("q", "new"))
+    assert world.run(world.engine.schedules.remove_schedule("q", "new"))
     world.expire(PRESENCE_TTL_MS)
     assert {name for name in world.left() if not name.startswith(b"call:")} == before
 
@@ -548,7 +550,7 @@ def test_a_trigger_is_no_tick(world: World) -> None:
     """The tick that is due afterwards runs, also by a definition that takes over."""
     planned = now_of(world) - 1_000
     put(world, rare(overlap=Overlap.ALLOW), planned)
-    assert world.run(world.engine.trigger("q", "s", spec().job("a", now_of(world)))) is Ticked.ENQUEUED
+    assert world.run(world.engine.schedules.trigger("q", "s", spec().job("a", now_of(world)))) is Ticked.ENQUEUED
     state = stored(world).state
     assert (state.planned_ms, state.last_planned_ms, state.missed, state.skipped) == (planned, 0, 0, 0)
     assert put(world, rare(payload=b"new", overlap=Overlap.ALLOW), planned, stored(world).digest)

@@ -118,7 +118,7 @@ def test_a_copy_of_a_call_does_not_undo_what_somebody_else_did_since(world: Worl
         return send(call)
 
     engine, send = world.engine, send_with(world.driver)
-    there = engine.configure("q", paused=True) if act == "pause" else engine.park_lane("q", "L")
+    there = engine.settings.configure("q", paused=True) if act == "pause" else engine.lanes.park_lane("q", "L")
     step(there, Session("s"), send, keep)
     assert world.take() == []
     if act == "pause":

@@ -70,8 +70,8 @@ def play(world: World) -> None:
         world.put_in("user:7", "lane-1", "lane-2", "lane-3")
         world.take(3, "lanes", of_lane=2)
     if Feature.HISTORY in world.engine.features:
-        world.run(world.engine.note_ends("q", Ends(completed=1)))
-        world.run(world.engine.note_audit(b"{}"))
+        world.run(world.engine.history.note_ends("q", Ends(completed=1)))
+        world.run(world.engine.history.note_audit(b"{}"))
     world.beat("w", [leases["held"], leases["ready"]])
 
 

@@ -150,13 +150,13 @@ def blocked(world: World) -> int:
 
 @pytest.mark.needs(Feature.RESULTS)
 def test_the_result_of_a_job_before_and_after_its_end(world: World) -> None:
-    assert world.run(world.engine.result("q", "a")) is None
+    assert world.run(world.engine.results.result("q", "a")) is None
     world.put("a")
-    before = world.run(world.engine.result("q", "a"))
+    before = world.run(world.engine.results.result("q", "a"))
     assert before is not None
     assert before.state is State.READY
     world.settle(world.take_one(), Completed(b"out", 60_000))
-    after = world.run(world.engine.result("q", "a"))
+    after = world.run(world.engine.results.result("q", "a"))
     assert after is not None
     assert (after.state, after.result) == (State.COMPLETED, b"out")
 
@@ -174,8 +174,8 @@ def test_the_result_of_a_job_before_and_after_its_end(world: World) -> None:
 )
 def test_the_end_is_published_to_who_asked(world: World, outcome: Outcome, message: bytes) -> None:
     world.put("a", "b")
-    with world.driver.subscribe(world.engine.result_channel("q", "a")) as messages:
-        world.run(world.engine.result("q", "a"))
+    with world.driver.subscribe(world.engine.results.result_channel("q", "a")) as messages:
+        world.run(world.engine.results.result("q", "a"))
         settle_all(world, ["b", "a"], outcome)
         assert messages.get(timeout_s=5) == message
 
@@ -184,8 +184,8 @@ def test_the_end_is_published_to_who_asked(world: World, outcome: Outcome, messa
 @pytest.mark.parametrize("how", ["cancel", "discard", "purge"])
 def test_the_end_is_published_when_somebody_acts_on_the_job(world: World, how: str) -> None:
     world.put("a")
-    with world.driver.subscribe(world.engine.result_channel("q", "a")) as messages:
-        world.run(world.engine.result("q", "a"))
+    with world.driver.subscribe(world.engine.results.result_channel("q", "a")) as messages:
+        world.run(world.engine.results.result("q", "a"))
         if how == "purge":
             world.run(world.engine.purge("q", State.READY))
         else:

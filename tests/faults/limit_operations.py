@@ -66,7 +66,7 @@ def enqueue(shape: Shape, *ids: str) -> Operation:
 
 def freed(world: World) -> None:
     """A place is free, and a lane was opened for it."""
-    world.run(world.engine.set_limit("gpu", concurrency=3))
+    world.run(world.engine.limits.set_limit("gpu", concurrency=3))
 
 
 WAITING: Final = {
@@ -103,13 +103,13 @@ LIMIT_WRITING: Final[dict[str, Operation]] = (
         "maintain limits when much is due": Operation(
             1, act("maintain", ["q"], ["t"]), before=lambda world: world.pass_time(LATER_MS + 50)
         ),
-        "store a limit": Operation(1, act("set_limit", "gpu", concurrency=3)),
-        "store a rate": Operation(1, act("set_limit", "wide", interval_us=1, burst=3)),
-        "clear a limit": Operation(1, act("clear_limit", "gpu"), before=freed),
-        "clear a limit that is not stored": Operation(1, act("clear_limit", "gpu")),
-        "store a weight": Operation(1, act("set_share", "s", 3)),
-        "remove a weight": Operation(1, act("set_share", "s", 1)),
-        "park a lane at a gate": Operation(1, act("park_lane", "q", "L")),
+        "store a limit": Operation(1, act("limits.set_limit", "gpu", concurrency=3)),
+        "store a rate": Operation(1, act("limits.set_limit", "wide", interval_us=1, burst=3)),
+        "clear a limit": Operation(1, act("limits.clear_limit", "gpu"), before=freed),
+        "clear a limit that is not stored": Operation(1, act("limits.clear_limit", "gpu")),
+        "store a weight": Operation(1, act("limits.set_share", "s", 3)),
+        "remove a weight": Operation(1, act("limits.set_share", "s", 1)),
+        "park a lane at a gate": Operation(1, act("lanes.park_lane", "q", "L")),
         "cancel a lane at a gate": Operation(8, act("cancel_all", "q", "L"), ends=("l1", "l2")),
         "cancel all under limits": Operation(
             8, act("cancel_all", "q"), ends=("g1", "w1", *WAITING, "g3", "g4", "l2", "s2")
@@ -123,9 +123,9 @@ LIMIT_WRITING: Final[dict[str, Operation]] = (
     | {f"retry {what}": Operation(1, act("retry", "q", id)) for id, what in WAITING.items()}
 )
 LIMIT_READING: Final[dict[str, Operation]] = {
-    "limit": Operation(1, act("limit", "gpu")),
-    "names of limits": Operation(1, act("limit_names")),
-    "weights of shares": Operation(1, act("shares")),
+    "limit": Operation(1, act("limits.limit", "gpu")),
+    "names of limits": Operation(1, act("limits.limit_names")),
+    "weights of shares": Operation(1, act("limits.shares")),
     "page of what waits for limits": Operation(2, act("page", "q", State.READY)),
     "job at a gate": Operation(1, act("job", "q", "g2")),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 from tenure.core.errors import QueueFull
@@ -60,7 +61,7 @@ def new(*ids: str, queue: str = "q", **options: Any) -> Callable[[Scene], Steps[
 
 
 def act(name: str, *args: Any, **options: Any) -> Callable[[Scene], Steps[Any]]:
-    return lambda scene: getattr(scene.engine, name)(*args, **options)
+    return lambda scene: attrgetter(name)(scene.engine)(*args, **options)
 
 
 def refs(scene: Scene, *ids: str) -> list[LeaseRef]:
@@ -137,9 +138,9 @@ def _let_all_run(scene: Scene, queue: str) -> None:
     world, engine = scene.world, scene.engine
     for id in scene.lasting:
         world.run(engine.cancel(queue, id))
-    world.run(engine.configure(queue, paused=False, max_length=0, lane_failure=LaneFailure.SKIP))
-    for lane in world.run(engine.lanes(queue, LaneState.PARKED)).lanes:
-        assert world.run(engine.resume_lane(queue, lane.name))
+    world.run(engine.settings.configure(queue, paused=False, max_length=0, lane_failure=LaneFailure.SKIP))
+    for lane in world.run(engine.lanes.lane_page(queue, LaneState.PARKED)).lanes:
+        assert world.run(engine.lanes.resume_lane(queue, lane.name))
     for state in (State.FAILED, State.BROKEN):
         world.run(engine.purge(queue, state))
 

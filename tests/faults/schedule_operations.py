@@ -40,13 +40,13 @@ def schedule_scene(world: World) -> Scene:
 
 
 def ticking(name: str) -> Callable[[Scene], Steps[Any]]:
-    return lambda scene: scene.engine.tick("q", tick_of(stored(scene.world, name), now_of(scene.world), "n"))
+    return lambda scene: scene.engine.schedules.tick("q", tick_of(stored(scene.world, name), now_of(scene.world), "n"))
 
 
 def putting(one: ScheduleSpec, expected: ScheduleSpec | None = None) -> Callable[[Scene], Steps[Any]]:
     digest = "" if expected is None else rules.digest_of(expected)
     later = 4_000_000_000_000
-    return lambda scene: scene.engine.put_schedule(one, rules.digest_of(one), digest, later, later)
+    return lambda scene: scene.engine.schedules.put_schedule(one, rules.digest_of(one), digest, later, later)
 
 
 S = due("s", Overlap.ALLOW)
@@ -55,23 +55,25 @@ SCHEDULE_WRITING: dict[str, Operation] = {
     "tick into a lane": Operation(1, ticking("lane"), adds=("n",)),
     "tick that cancels": Operation(1, ticking("c"), ends=("c1",), adds=("n",)),
     "tick that is left out": Operation(1, ticking("k")),
-    "trigger": Operation(1, lambda scene: scene.engine.trigger("q", "s", spec().job("n", 5)), adds=("n",)),
+    "trigger": Operation(1, lambda scene: scene.engine.schedules.trigger("q", "s", spec().job("n", 5)), adds=("n",)),
     "put a schedule": Operation(1, putting(spec("new"))),
     "replace a schedule": Operation(1, putting(spec("s"), S)),
     "put a schedule of the code": Operation(1, putting(replaced(CODE, name="more"))),
-    "pause a schedule": Operation(1, act("pause_schedule", "q", "s", "why")),
+    "pause a schedule": Operation(1, act("schedules.pause_schedule", "q", "s", "why")),
     "resume a schedule": Operation(
         1,
-        act("resume_schedule", "q", "s", rules.digest_of(S), 4_000_000_000_000, 4_000_000_000_000),
-        before=lambda world: world.run(world.engine.pause_schedule("q", "s", "why")),
+        act("schedules.resume_schedule", "q", "s", rules.digest_of(S), 4_000_000_000_000, 4_000_000_000_000),
+        before=lambda world: world.run(world.engine.schedules.pause_schedule("q", "s", "why")),
     ),
-    "remove a schedule": Operation(1, act("remove_schedule", "q", "s")),
-    "remove a schedule of the code": Operation(1, act("remove_schedule", "q", "code")),
-    "announce schedules": Operation(1, act("announce_schedules", "q", "m:app", {"code": rules.digest_of(CODE)}, {})),
-    "announce others": Operation(1, act("announce_schedules", "q", "m:app", {"more": "digest"}, {})),
+    "remove a schedule": Operation(1, act("schedules.remove_schedule", "q", "s")),
+    "remove a schedule of the code": Operation(1, act("schedules.remove_schedule", "q", "code")),
+    "announce schedules": Operation(
+        1, act("schedules.announce_schedules", "q", "m:app", {"code": rules.digest_of(CODE)}, {})
+    ),
+    "announce others": Operation(1, act("schedules.announce_schedules", "q", "m:app", {"more": "digest"}, {})),
 }
 SCHEDULE_READING: dict[str, Operation] = {
-    "due schedules": Operation(1, act("due_schedules", "q", 100)),
-    "schedule": Operation(1, act("schedule", "q", "s")),
-    "schedules": Operation(1, act("schedule_page", "q")),
+    "due schedules": Operation(1, act("schedules.due_schedules", "q", 100)),
+    "schedule": Operation(1, act("schedules.schedule", "q", "s")),
+    "schedules": Operation(1, act("schedules.schedule_page", "q")),
 }

@@ -119,7 +119,7 @@ SETTLES: Final = {
         ),
         ends=("e1", "e2", "u1", "x1"),
     ),
-    "progress": Operation(1, lambda scene: scene.engine.progress(scene.held["a1"], Progress(2, 2, "so far"))),
+    "progress": Operation(1, lambda scene: scene.engine.results.progress(scene.held["a1"], Progress(2, 2, "so far"))),
 }
 CLAIMS: Final = {
     "claim of lanes": Operation(1, act("lease", "w2", ["q"], 3)),
@@ -178,34 +178,36 @@ SWEEPS: Final = {
     "purge jobs that block and park": Operation(1, act("purge", "q", State.FAILED), ends=("c1", "d1")),
 }
 SETTINGS: Final = {
-    "park a lane": Operation(1, act("park_lane", "q", "G")),
-    "park a busy lane": Operation(1, act("park_lane", "q", "A")),
-    "park an idle lane": Operation(1, act("park_lane", "q", "N")),
-    "park a parked lane": Operation(1, act("park_lane", "q", "C")),
-    "resume a lane": Operation(1, act("resume_lane", "q", "C")),
-    "resume a lane that is not parked": Operation(1, act("resume_lane", "q", "A")),
-    "pause": Operation(2, act("configure", "q", paused=True)),
-    "go on": Operation(2, act("configure", "q", paused=False), before=lambda world: world.configure(paused=True)),
-    "set a length": Operation(2, act("configure", "q", max_length=7)),
-    "set a policy": Operation(2, act("configure", "q", lane_failure=LaneFailure.PARK)),
-    "set nothing": Operation(2, act("configure", "q")),
-    "quiet a worker": Operation(1, act("quiet", "w")),
-    "let a worker go on": Operation(
-        1, act("quiet", "w", False), before=lambda world: world.run(world.engine.quiet("w"))
+    "park a lane": Operation(1, act("lanes.park_lane", "q", "G")),
+    "park a busy lane": Operation(1, act("lanes.park_lane", "q", "A")),
+    "park an idle lane": Operation(1, act("lanes.park_lane", "q", "N")),
+    "park a parked lane": Operation(1, act("lanes.park_lane", "q", "C")),
+    "resume a lane": Operation(1, act("lanes.resume_lane", "q", "C")),
+    "resume a lane that is not parked": Operation(1, act("lanes.resume_lane", "q", "A")),
+    "pause": Operation(2, act("settings.configure", "q", paused=True)),
+    "go on": Operation(
+        2, act("settings.configure", "q", paused=False), before=lambda world: world.configure(paused=True)
     ),
-    "quiet a worker that is not there": Operation(1, act("quiet", "nobody")),
+    "set a length": Operation(2, act("settings.configure", "q", max_length=7)),
+    "set a policy": Operation(2, act("settings.configure", "q", lane_failure=LaneFailure.PARK)),
+    "set nothing": Operation(2, act("settings.configure", "q")),
+    "quiet a worker": Operation(1, act("presence.quiet", "w")),
+    "let a worker go on": Operation(
+        1, act("presence.quiet", "w", False), before=lambda world: world.run(world.engine.presence.quiet("w"))
+    ),
+    "quiet a worker that is not there": Operation(1, act("presence.quiet", "nobody")),
 }
 SHAPE_WRITING: Final[dict[str, Operation]] = (
     ENQUEUES | CONFLICTS | LANE_SETTLES | SETTLES | CLAIMS | ACTS | SWEEPS | SETTINGS
 )
 SHAPE_READING: Final[dict[str, Operation]] = {
-    "lane": Operation(1, act("lane", "q", "A")),
-    "lanes that are ready": Operation(1, act("lanes", "q", LaneState.READY)),
-    "lanes that are busy": Operation(1, act("lanes", "q", LaneState.BUSY)),
-    "lanes that are parked": Operation(1, act("lanes", "q", LaneState.PARKED)),
+    "lane": Operation(1, act("lanes.lane", "q", "A")),
+    "lanes that are ready": Operation(1, act("lanes.lane_page", "q", LaneState.READY)),
+    "lanes that are busy": Operation(1, act("lanes.lane_page", "q", LaneState.BUSY)),
+    "lanes that are parked": Operation(1, act("lanes.lane_page", "q", LaneState.PARKED)),
     "page of a lane": Operation(2, act("page", "q", State.READY, lane="A")),
     "page of all that is ready": Operation(2, act("page", "q", State.READY)),
     "page of what is scheduled": Operation(2, act("page", "q", State.SCHEDULED)),
-    "settings": Operation(1, act("settings", "q")),
-    "result of a job with progress": Operation(1, act("result", "q", "a1")),
+    "settings": Operation(1, act("settings_of", "q")),
+    "result of a job with progress": Operation(1, act("results.result", "q", "a1")),
 }

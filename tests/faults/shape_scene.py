@@ -67,7 +67,7 @@ def shape_scene(world: World) -> Scene:
     hold("k1", Shape(persistent=True))
     hold("x1", Shape(lane="X"))
     world.cancel("x1", "no longer wanted")
-    assert world.run(world.engine.progress(held["a1"], Progress(1, 2)))
+    assert world.run(world.engine.results.progress(held["a1"], Progress(1, 2)))
     waiting = [job(id, Shape(lane=lane)) for lane, ids in LANES.items() for id in (ids if lane == "G" else ids[1:])]
     put(
         *waiting,

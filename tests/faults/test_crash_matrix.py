@@ -150,7 +150,7 @@ def test_a_copy_that_arrives_late_changes_nothing(scene: Scene, operation: Opera
 
     run(scene, operation, keep, nonces)
     # Whatever room the operation has left: the next call of its session must be made.
-    world.run(world.engine.configure("q", max_length=0))
+    world.run(world.engine.settings.configure("q", max_length=0))
     following = world.engine.enqueue([NewJob("q", "next", b""), NewJob("p", "next", b"")])
     step(following, nonces, send_with(world.driver), through)
     (call,) = late

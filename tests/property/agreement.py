@@ -64,7 +64,7 @@ def _same_times(model: Model, found: list[str]) -> None:
 
 
 def _same_lane(world: World, queue: str, name: str, lane: Lane) -> None:
-    view = world.run(world.engine.lane(queue, name))
+    view = world.run(world.engine.lanes.lane(queue, name))
     waiting = [job.id for job in world.run(world.engine.page(queue, State.READY, lane=name)).jobs]
     if lane.loose:
         assert sorted(waiting) == sorted(lane.waiting)

@@ -139,14 +139,14 @@ class Machine(RuleBasedStateMachine):
         payload, id = b"%d" % self.made, f"n{self.made}"
         spec = ScheduleSpec(name=id, queue=queue, every_ms=QUANTUM_MS, payload=payload, task=task, shape=shape)
         spec = replaced(spec, timeout_ms=0, overlap=overlap)
-        self.run(self.engine.put_schedule(spec, "digest", "", PLANNED_MS, PLANNED_MS))
-        planned_ms = self.world.run(self.engine.schedule(queue, id))[1].state.planned_ms
+        self.run(self.engine.schedules.put_schedule(spec, "digest", "", PLANNED_MS, PLANNED_MS))
+        planned_ms = self.world.run(self.engine.schedules.schedule(queue, id))[1].state.planned_ms
         one = Tick(id, "digest", planned_ms, spec.job(id, planned_ms), planned_ms, 0, 0, 0, overlap)
         now = self.now
         [added] = self.models[queue].enqueue(now, [(Job(id, payload, task, 0, shape), 0)])
-        assert self.run(self.engine.tick(queue, one)) is (Ticked.ENQUEUED if added.created else Ticked.JOINED)
-        assert self.run(self.engine.tick(queue, one)) is Ticked.STALE
-        assert self.run(self.engine.remove_schedule(queue, id))
+        assert self.run(self.engine.schedules.tick(queue, one)) is (Ticked.ENQUEUED if added.created else Ticked.JOINED)
+        assert self.run(self.engine.schedules.tick(queue, one)) is Ticked.STALE
+        assert self.run(self.engine.schedules.remove_schedule(queue, id))
 
     @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4), of_lane=batches)
     def lease(self, worker: str, some: list[str], limit: int, of_lane: int) -> None:
@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
         known = self._leases()
         lease = known[pick % len(known)]
         job = self.models[lease.record.queue].holds(lease.worker, lease.record.id, int(lease.token))
-        assert self.run(self.engine.progress(lease, Progress(current, 3, "so far"))) == (job is not None)
+        assert self.run(self.engine.results.progress(lease, Progress(current, 3, "so far"))) == (job is not None)
         if job is not None:
             job.progress = current
 
@@ -344,7 +344,7 @@ class Machine(RuleBasedStateMachine):
     def configure(self, queue: str, changes: dict[str, Any]) -> None:
         model = self.models[queue]
         model.settings = replace(model.settings, **changes)
-        assert self.run(self.engine.configure(queue, **changes)) == model.settings
+        assert self.run(self.engine.settings.configure(queue, **changes)) == model.settings
 
     @rule(queue=queues, name=lanes, park=st.booleans())
     def park(self, queue: str, name: str, park: bool) -> None:
@@ -407,9 +407,9 @@ class Machine(RuleBasedStateMachine):
         for id in expected:
             if model.jobs[id].shape.persistent:
                 self.run(self.engine.cancel(queue, id))
-        self.run(self.engine.configure(queue, paused=False, lane_failure=LaneFailure.SKIP))
+        self.run(self.engine.settings.configure(queue, paused=False, lane_failure=LaneFailure.SKIP))
         for lane in LANES:
-            self.run(self.engine.resume_lane(queue, lane))
+            self.run(self.engine.lanes.resume_lane(queue, lane))
         done: list[str] = []
         ended: set[str] = set()
         for state in (State.BROKEN, State.FAILED):

@@ -11,7 +11,7 @@ def other(world: World, partitions: int = 0) -> World:
     """Another process."""
     there = World(world.entry, world.server, world.driver)
     if partitions:
-        there.engine.want_partitions("q", partitions)
+        there.engine.partitions.want_partitions("q", partitions)
     return there
 
 
@@ -47,7 +47,7 @@ class Change:
         self.one = other(world)
 
     def begin(self, number: int) -> None:
-        self.one.run(self.one.engine.repartition("q", number))
+        self.one.run(self.one.engine.partitions.repartition("q", number))
         assert self.map.number == number
         assert self.map.before
 

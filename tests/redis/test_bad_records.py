@@ -25,7 +25,7 @@ MAPS: Final = ["99999999", "257", "-1", "0", "many", "4:2:99999999", "4:2", "9" 
 LENGTHS: Final = ["lots", "-5"]
 CALLS: Final[dict[str, Callable[[World], object]]] = {
     "a look": lambda one: one.counts("bad"),
-    "settings": lambda one: one.run(one.engine.settings("bad")),
+    "settings": lambda one: one.run(one.engine.settings_of("bad")),
     "an enqueue": lambda one: one.put("x", queue="bad"),
     "jobs": lambda one: one.run(one.engine.page("bad", State.READY)),
 }
@@ -35,7 +35,7 @@ CALLS: Final[dict[str, Callable[[World], object]]] = {
 def world(server: RedisServer) -> Iterator[World]:
     driver = SyncDriver(server.url)
     world = World(NATIVE, server, driver)
-    world.engine.want_partitions("parted", 4)
+    world.engine.partitions.want_partitions("parted", 4)
     for queue in QUEUES:
         world.put(f"{queue} job", queue=queue)
     yield world
@@ -45,7 +45,7 @@ def world(server: RedisServer) -> Iterator[World]:
 def declared(world: World) -> World:
     """A process whose code gives one of the queues partitions."""
     there = other(world)
-    there.engine.want_partitions("parted", 4)
+    there.engine.partitions.want_partitions("parted", 4)
     return there
 
 
@@ -90,13 +90,13 @@ def test_a_map_of_partitions_that_is_none_stops_its_queue_only(world: World, tex
 def test_a_maximum_length_that_is_no_number_stops_its_queue_only(world: World, text: str) -> None:
     world.command("HSET", world.key("settings", "bad"), "max_length", text)
     goes_on(world, "{test:bad}:settings", "max_length")
-    assert world.run(world.engine.configure("bad", max_length=10)).max_length == 10
+    assert world.run(world.engine.settings.configure("bad", max_length=10)).max_length == 10
 
 
 @pytest.mark.parametrize("text", ["xx", "3:99999999:0:0:0", "1:2", "-1:8:0:0:0"])
 def test_a_note_of_a_map_that_is_none_is_written_again_or_named(world: World, text: str) -> None:
     worker = declared(World(world.entry, world.server, world.driver))
-    worker.engine.want_partitions("new", 4)
+    worker.engine.partitions.want_partitions("new", 4)
     worker.put("first", queue="new")
     for queue in ("new", "good"):
         world.command("HSET", world.key("settings", queue), "map", text)
@@ -126,7 +126,7 @@ def test_a_name_that_no_queue_has_is_left_out_of_the_list(world: World, tmp_path
 def test_a_parked_lane_that_another_program_has_written_is_named(world: World) -> None:
     world.command("HSET", world.key("parked", "bad"), "lane", "garbage here")
     with pytest.raises(WrongState, match=r"Field 'lane' of the hash '{test:bad}:parked' must be a time and an id"):
-        world.run(world.engine.lanes("bad", LaneState.PARKED))
+        world.run(world.engine.lanes.lane_page("bad", LaneState.PARKED))
 
 
 def test_the_list_of_workers_is_shown_beside_a_queue_whose_map_is_none(world: World) -> None:
@@ -162,7 +162,7 @@ def test_data_in_place_of_the_maps_is_named_and_stops_only_processes_that_have_n
     world.command("DEL", key)
     assert other(world).put("x", queue="good") == [True]
     other(world).put_in("lane", "last", queue="parted")
-    assert other(world).run(world.engine.partitions("parted")) == 4
+    assert other(world).run(world.engine.partitions.partition_count("parted")) == 4
 
 
 def test_a_map_that_is_corrected_is_followed(world: World) -> None:

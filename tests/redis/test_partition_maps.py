@@ -44,7 +44,7 @@ def test_a_process_with_an_old_map_is_refused_and_follows(world: World) -> None:
         "a job of a lane": lambda: stale.put_in("lane", "laned"),
         "an id of its own": lambda: stale.put("mine", own_id=True),
         "a retry": lambda: stale.retry("nothing"),
-        "a lane that is parked": lambda: stale.run(stale.engine.park_lane("q", "parked")),
+        "a lane that is parked": lambda: stale.run(stale.engine.lanes.park_lane("q", "parked")),
         "a purge": lambda: stale.purge(State.FAILED),
         "a lookup": lambda: stale.job("nothing"),
     }
@@ -82,7 +82,7 @@ def test_an_idle_worker_learns_of_a_new_map_by_its_maintenance(world: World) -> 
     worker.put("first")
     worker.finish(*worker.take())
     one = other(world)
-    one.run(one.engine.repartition("q", 4))
+    one.run(one.engine.partitions.repartition("q", 4))
     assert isinstance(worker.engine.wait("w", ["q"], 100), Lead)
     worker.maintain()
     worker.take()
@@ -142,12 +142,12 @@ def test_of_two_changes_with_one_version_only_its_own_end_ends_one(world: World)
 def test_settings_come_with_the_first_note_of_a_map_and_no_later_copy_takes_newer_ones_back(world: World) -> None:
     parted(world, 1)
     one = other(world)
-    one.run(one.engine.configure("q", paused=True, max_length=100))
+    one.run(one.engine.settings.configure("q", paused=True, max_length=100))
     late = other(world).engine.maps.install("q", PartitionMap(4, 2, before=1, max_length=100))
     stop_after(2, late, world.driver)
     one.run(one.engine.maps.install("q", PartitionMap(4, 2, before=1, max_length=100)))
     assert [one.command("HGET", one.key("settings", place_of("q", n)), "paused") for n in range(4)] == [b"1"] * 4
-    one.run(one.engine.configure("q", paused=False, max_length=0))
+    one.run(one.engine.settings.configure("q", paused=False, max_length=0))
     one.run(other(world).engine.maps.install("q", PartitionMap(4, 2, before=1, max_length=100)))
     for partition in range(4):
         found = one.command("HMGET", one.key("settings", place_of("q", partition)), "paused", "max_length")
@@ -158,7 +158,7 @@ def test_a_change_that_a_lost_node_could_not_note_is_not_begun(world: World) -> 
     parted(world, 1)
     one = other(world)
     with pytest.raises(Unreachable):
-        one.run(without([one.engine.prefix("q/3")], one.engine.repartition("q", 4)))
+        one.run(without([one.engine.prefix("q/3")], one.engine.partitions.repartition("q", 4)))
     assert one.command("HGET", one.key("settings"), "map") is None
     assert map_of(other(world)) == PartitionMap(1, 0)
 
@@ -169,7 +169,7 @@ def test_a_partition_that_comes_back_has_no_share_of_an_earlier_maximum_length(w
     world.run(maps.install("q", PartitionMap(4, 2, before=1, max_length=8)))
     for map in (PartitionMap(4, 2), PartitionMap(2, 3, before=4, max_length=8), PartitionMap(2, 3)):
         world.run(maps.install("q", map))
-    world.run(engine.configure("q", max_length=0))
+    world.run(engine.settings.configure("q", max_length=0))
     world.run(maps.install("q", PartitionMap(4, 4, before=2)))
     found = [world.command("HGET", world.key("settings", place_of("q", n)), "max_length") for n in range(4)]
     assert found == [None] * 4
@@ -191,7 +191,7 @@ DECLARED: Final[dict[str, tuple[int, Callable[[World], object]]]] = {
     "before the settings": (4, lambda one: None),
     "by a producer, after the settings": (0, lambda one: one.put("first")),
     "by a look, after the settings": (0, lambda one: one.counts()),
-    "by an operator, after the settings": (0, lambda one: one.run(one.engine.repartition("q", 4))),
+    "by an operator, after the settings": (0, lambda one: one.run(one.engine.partitions.repartition("q", 4))),
 }
 
 
@@ -200,37 +200,37 @@ def test_settings_from_before_the_first_use_hold_in_all_partitions(world: World,
     partitions, use = DECLARED[declared]
     early = other(world, partitions)
     wanted = QueueSettings(10, LaneFailure.BLOCK, paused=True)
-    early.run(early.engine.configure("q", max_length=10, lane_failure=LaneFailure.BLOCK, paused=True))
+    early.run(early.engine.settings.configure("q", max_length=10, lane_failure=LaneFailure.BLOCK, paused=True))
     use(other(world, 4))
     late = other(world, 4)
-    assert late.run(late.engine.settings("q")) == wanted
+    assert late.run(late.engine.settings_of("q")) == wanted
     for number in range(40):
         with suppress(QueueFull):
             late.put(f"job {number}")
     assert late.counts()["ready"] == 10
     assert late.take(40) == []
-    assert late.run(late.engine.settings("q")) == wanted
-    late.run(late.engine.configure("q", paused=False))
+    assert late.run(late.engine.settings_of("q")) == wanted
+    late.run(late.engine.settings.configure("q", paused=False))
     assert len(run_all(late)) == 10
 
 
 def test_a_process_that_lives_on_sets_all_partitions_of_an_emptied_redis(world: World) -> None:
     producer = parted(world, 4)
     world.command("FLUSHALL")
-    producer.run(producer.engine.configure("q", max_length=10, paused=True))
-    assert other(world).run(other(world).engine.settings("q")) == QueueSettings(10, paused=True)
+    producer.run(producer.engine.settings.configure("q", max_length=10, paused=True))
+    assert other(world).run(other(world).engine.settings_of("q")) == QueueSettings(10, paused=True)
 
 
 @pytest.mark.parametrize("calls", range(8))
 def test_settings_hold_although_the_process_dies_that_gives_a_queue_its_first_map(world: World, calls: int) -> None:
     early = other(world)
-    early.run(early.engine.configure("q", max_length=10, paused=True))
+    early.run(early.engine.settings.configure("q", max_length=10, paused=True))
     stop_after(calls, other(world, 4).engine.maps.ask("q"), world.driver)
     late = other(world, 4)
     for number in range(40):
         with suppress(QueueFull):
             late.put(f"job {number}")
-    assert late.run(late.engine.settings("q")) == QueueSettings(10, paused=True)
+    assert late.run(late.engine.settings_of("q")) == QueueSettings(10, paused=True)
     assert late.counts()["ready"] == 10
 
 
@@ -238,13 +238,13 @@ def test_settings_hold_although_the_process_dies_that_gives_a_queue_its_first_ma
 def test_settings_that_a_late_note_takes_back_are_set_again(world: World, at: int) -> None:
     """One process gives a queue its first map while another one, which knows the map, resumes the queue."""
     early = other(world)
-    early.run(early.engine.configure("q", paused=True))
+    early.run(early.engine.settings.configure("q", paused=True))
     first, late = other(world), other(world)
     world.run(first.engine.maps._stored("q", 4))
 
     def fate(number: int, call: Command | Invoke, send: Send) -> Reply:
         if number == at:
-            late.run(late.engine.configure("q", paused=False))
+            late.run(late.engine.settings.configure("q", paused=False))
         return send(call)
 
     step(first.engine.maps.install("q", PartitionMap(4, 1)), Session("first"), send_with(world.driver), fate)
@@ -254,14 +254,14 @@ def test_settings_that_a_late_note_takes_back_are_set_again(world: World, at: in
 
 def test_a_maximum_length_below_the_number_of_partitions_is_a_maximum_in_each(world: World) -> None:
     early = other(world)
-    early.run(early.engine.configure("q", max_length=2))
+    early.run(early.engine.settings.configure("q", max_length=2))
     late = other(world, 4)
-    assert late.run(late.engine.settings("q")).max_length == 4
+    assert late.run(late.engine.settings_of("q")).max_length == 4
 
 
 def test_a_queue_with_settings_that_a_producer_without_partitions_uses_first_keeps_one(world: World) -> None:
     early = other(world)
-    early.run(early.engine.configure("q", paused=True))
+    early.run(early.engine.settings.configure("q", paused=True))
     assert early.run(early.engine.queues()) == ["q"]
     other(world).put("first")
     other(world, 4).put("second")

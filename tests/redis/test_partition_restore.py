@@ -121,15 +121,15 @@ def test_jobs_outside_of_the_partitions_are_taken_back(world: World, dies_after:
         world.command("HDEL", world.key("settings", place_of("q", partition)), "map")
     worker = other(world, 8)
     worker.put("newer")
-    worker.run(worker.engine.configure("q", paused=True))
-    outside = worker.run(worker.engine.partitions_outside("q"))
+    worker.run(worker.engine.settings.configure("q", paused=True))
+    outside = worker.run(worker.engine.partitions.partitions_outside("q"))
     assert set(outside) <= set(range(1, 8))
     assert outside
     if dies_after is not None:
         stop_after(dies_after, other(world, 8).engine.maintain(["q"], ["task"]), world.driver)
     worker.maintain()
     assert world.take() == []  # it is paused, in all partitions
-    worker.run(worker.engine.configure("q", paused=False))
+    worker.run(worker.engine.settings.configure("q", paused=False))
     assert sorted(run_all(worker)) == sorted(["first", "newer", *ids])
     for _ in range(100):
         worker.maintain()
@@ -141,7 +141,7 @@ def test_jobs_outside_of_the_partitions_are_taken_back(world: World, dies_after:
     assert map_of(worker).number == 1
     assert map_of(worker).before == 0
     assert worker.counts() == {"scheduled": 1}
-    assert worker.run(worker.engine.partitions_outside("q")) == []
+    assert worker.run(worker.engine.partitions.partitions_outside("q")) == []
 
 
 FIRST_USES: Final[dict[str, Callable[[World], object]]] = {
@@ -150,7 +150,7 @@ FIRST_USES: Final[dict[str, Callable[[World], object]]] = {
     "claim": lambda one: one.take(1, "w", ["a", "q"]),
     "heartbeat": lambda one: one.beat("w", queues=("a", "q")),
     "maintenance": lambda one: one.maintain(),
-    "settings": lambda one: one.run(one.engine.configure("q", max_length=100)),
+    "settings": lambda one: one.run(one.engine.settings.configure("q", max_length=100)),
     "look": lambda one: one.counts(),
     "schedule": lambda one: put(one, spec(), 0),
 }

@@ -33,7 +33,7 @@ LANES = [f"lane-{n}" for n in range(12)]
 def world(server: RedisServer) -> Iterator[World]:
     driver = SyncDriver(server.url)
     world = World(NATIVE, server, driver)
-    world.engine.want_partitions("q", PARTITIONS)
+    world.engine.partitions.want_partitions("q", PARTITIONS)
     yield world
     driver.close()
 
@@ -41,7 +41,7 @@ def world(server: RedisServer) -> Iterator[World]:
 def other(world: World, wanted: int = PARTITIONS) -> World:
     """Another process."""
     there = World(world.entry, world.server, world.driver)
-    there.engine.want_partitions("q", wanted)
+    there.engine.partitions.want_partitions("q", wanted)
     return there
 
 
@@ -92,7 +92,7 @@ def test_the_number_in_redis_counts(world: World, caplog: pytest.LogCaptureFixtu
     there = other(world, wanted=8)
     for _ in range(2):
         there.put("b")
-    assert there.run(there.engine.partitions("q")) == PARTITIONS
+    assert there.run(there.engine.partitions.partition_count("q")) == PARTITIONS
     assert caplog.text.count("partitions_differ queue=q code=8 redis=4") == 1
     assert World(world.entry, world.server, world.driver).counts() == {"ready": 2}
 
@@ -101,7 +101,7 @@ def test_a_queue_that_was_used_without_partitions_gets_none(world: World) -> Non
     there = World(world.entry, world.server, world.driver)
     there.put("a")
     world.put("b")
-    assert world.run(world.engine.partitions("q")) == 1
+    assert world.run(world.engine.partitions.partition_count("q")) == 1
     assert world.drain() == ["a", "b"]
 
 
@@ -124,10 +124,10 @@ def test_a_job_is_found_by_its_id_wherever_it_is(world: World) -> None:
     for id in names:
         view = there.view(id)
         assert (view.queue, view.state) == ("q", State.READY)
-        result = there.run(there.engine.result("q", id))
+        result = there.run(there.engine.results.result("q", id))
         assert result is not None
         assert result.queue == "q"
-    assert there.run(there.engine.reschedule("q", "id-1", delay_ms=60_000))
+    assert there.run(there.engine.delays.reschedule("q", "id-1", delay_ms=60_000))
     assert there.state("id-1") is State.SCHEDULED
     assert there.cancel("id-0") is CancelAnswer.CANCELLED
     assert there.state("id-0") is State.CANCELLED
@@ -187,7 +187,7 @@ def test_lanes_are_listed_parked_and_resumed(world: World) -> None:
     for lane in LANES:
         world.put_in(lane, f"job of {lane}")
     assert sorted(world.lanes(LaneState.READY)) == sorted(LANES)
-    assert world.run(world.engine.park_lane("q", LANES[3]))
+    assert world.run(world.engine.lanes.park_lane("q", LANES[3]))
     assert world.lane(LANES[3]).state is LaneState.PARKED
     assert world.lanes(LaneState.PARKED) == [LANES[3]]
     assert f"job of {LANES[3]}" not in take_all(world)
@@ -205,7 +205,7 @@ def test_purge_and_cancel_reach_all_partitions(world: World) -> None:
 
 def test_the_maximum_length_is_shared_out(world: World) -> None:
     assert world.configure(max_length=10).max_length == 10
-    assert world.run(world.engine.settings("q")).max_length == 10
+    assert world.run(world.engine.settings_of("q")).max_length == 10
     with pytest.raises(InvalidArgument, match="at least 4"):
         world.configure(max_length=3)
     assert world.configure(max_length=0).max_length == 0
@@ -277,7 +277,7 @@ def test_a_retry_waits_for_its_delay(world: World) -> None:
 def test_an_earlier_time_is_told_to_a_worker(world: World) -> None:
     world.put("a", delay_ms=60_000)
     assert world.lease().next_ms is not None
-    assert other(world).run(other(world).engine.reschedule("q", "a", delay_ms=0, priority=3))
+    assert other(world).run(other(world).engine.delays.reschedule("q", "a", delay_ms=0, priority=3))
     assert world.wait(["q"], 3_000) == "q"
     (lease,) = world.until(world.take)
     assert lease.record.shape.priority == 3
@@ -308,7 +308,7 @@ def test_heartbeats_keep_and_find_leases_of_all_partitions(world: World) -> None
 def of_nine(world: World) -> tuple[World, list[Lease]]:
     """A process, and the jobs of a worker that holds some in most of the nine partitions of a queue."""
     there = World(world.entry, world.server, world.driver)
-    there.engine.want_partitions("nine", 9)
+    there.engine.partitions.want_partitions("nine", 9)
     there.put(*ids(60), queue="nine")
     leases = [lease for _ in range(20) for lease in there.take(2, "w", ("nine",))]
     assert len({lease.partition for lease in leases}) > 3
@@ -340,10 +340,10 @@ def test_three_heartbeats_find_what_a_worker_does_not_know_to_hold(world: World)
 
 def test_a_heartbeat_of_few_partitions_names_the_queue(world: World) -> None:
     there = World(world.entry, world.server, world.driver)
-    there.engine.want_partitions("two", 2)
+    there.engine.partitions.want_partitions("two", 2)
     there.put(*ids(8), queue="two")
     held = [lease for lease in there.take(8, queues=("two",)) if lease.partition == 1]
-    there.run(there.engine.configure("two", paused=True))
+    there.run(there.engine.settings.configure("two", paused=True))
     assert {name for _ in range(4) for name in there.beat("w", held, ("two",)).paused} == {"two"}
 
 
@@ -436,7 +436,7 @@ def test_what_is_done_in_a_partition_is_answered_though_the_node_of_the_first_on
 def test_a_queue_is_paused_and_cancelled_where_its_nodes_can_be_reached(world: World) -> None:
     world.put(*ids(40))
     lost = [world.engine.prefix("q/1")]
-    for steps in (world.engine.configure("q", paused=True), world.engine.cancel_all("q")):
+    for steps in (world.engine.settings.configure("q", paused=True), world.engine.cancel_all("q")):
         with pytest.raises(Unreachable, match="The partitions on other nodes are done"):
             world.run(without(lost, steps))
     for partition in range(PARTITIONS):
@@ -460,7 +460,7 @@ def test_a_queue_is_shown_without_the_partitions_on_a_lost_node(world: World) ->
     with pytest.raises(Unreachable):
         world.run(without(prefixes, world.engine.queue("q")))
     with pytest.raises(Unreachable):  # else a change of the number would store a smaller maximum length
-        world.run(without([prefixes[2]], world.engine.settings("q")))
+        world.run(without([prefixes[2]], world.engine.settings_of("q")))
 
 
 def test_progress_and_end_of_a_job_are_published_on_the_channel_of_its_queue(world: World) -> None:
@@ -469,9 +469,9 @@ def test_progress_and_end_of_a_job_are_published_on_the_channel_of_its_queue(wor
     assert len({lease.partition for lease in leases}) > 1
     for lease in leases:
         id = lease.record.id
-        world.run(world.engine.result("q", id))  # from now on its end is published
-        with world.driver.subscribe(world.engine.result_channel("q", id)) as messages:
-            assert world.run(world.engine.progress(lease, Progress(1)))
+        world.run(world.engine.results.result("q", id))  # from now on its end is published
+        with world.driver.subscribe(world.engine.results.result_channel("q", id)) as messages:
+            assert world.run(world.engine.results.progress(lease, Progress(1)))
             assert messages.get(5.0) is not None
             world.finish(lease)
             assert messages.get(5.0) is not None

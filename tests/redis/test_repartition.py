@@ -152,13 +152,13 @@ def test_a_process_may_die_after_each_call_of_a_change(world: World, before: int
         change = Change(world, before)
         change.stale.put_in("lane", *(f"{n}" for n in range(3)))
         (first,) = change.stale.take()
-        is_over = stop_after(calls, other(world).engine.repartition("q", number), world.driver)
+        is_over = stop_after(calls, other(world).engine.partitions.repartition("q", number), world.driver)
         change.stale.put_in("lane", "3")
         change.one.put_in("lane", "4")
         change.stale.finish(first)
         assert run_all(change.one) == ["1", "2", "3", "4"]
         if change.map.number != number:
-            change.one.run(change.one.engine.repartition("q", number))
+            change.one.run(change.one.engine.partitions.repartition("q", number))
         change.end()
         assert change.map.number == number
         if is_over:
@@ -177,7 +177,7 @@ def test_a_mover_may_die_after_each_call(world: World, before: int, number: int)
             change.stale.put(f"id {name}", own_id=True, delay_ms=3_600_000)
             change.stale.put_only(f"key {name}", name, delay_ms=3_600_000)
             change.stale.put_in(f"lane {name}", f"bad {name}")
-            change.stale.run(change.stale.engine.park_lane("q", f"idle {name}"))
+            change.stale.run(change.stale.engine.lanes.park_lane("q", f"idle {name}"))
         run_all(change.stale, Failed(BOOM))
         change.begin(number)
         is_over = stop_after(calls, other(world).engine.maintain(["q"], ()), world.driver)
@@ -245,14 +245,14 @@ def test_new_partitions_have_the_settings_of_the_queue(world: World) -> None:
     change = Change(world, 2)
     change.stale.configure(max_length=10, lane_failure=LaneFailure.PARK, paused=True)
     change.begin(4)
-    settings = world.run(change.one.engine.settings("q"))
+    settings = world.run(change.one.engine.settings_of("q"))
     assert settings == QueueSettings(10, LaneFailure.PARK, paused=True)
     shares = [world.command("HGET", world.key("settings", place_of("q", n)), "max_length") for n in range(4)]
     assert shares == [b"3", b"3", b"2", b"2"]
     stale = other(world)
     stale.engine.maps._known["q"] = KnownMap(PartitionMap(2, 1), float("inf"))
     assert not stale.configure(paused=False).paused
-    assert not world.run(change.one.engine.settings("q")).paused
+    assert not world.run(change.one.engine.settings_of("q")).paused
     change.end()
     assert change.one.configure(max_length=0).max_length == 0
 
@@ -266,7 +266,7 @@ def test_a_change_under_way_is_shown_and_refuses_another(world: World) -> None:
     view = world.run(change.one.engine.queue("q"))
     assert (view.partitions, view.repartition) == (8, Repartition(2, 8, left=2))
     with pytest.raises(InvalidArgument, match="info q"):
-        change.one.run(change.one.engine.repartition("q", 4))
+        change.one.run(change.one.engine.partitions.repartition("q", 4))
     run_all(change.one)
     change.end()
     view = world.run(change.one.engine.queue("q"))
@@ -277,7 +277,7 @@ def test_a_queue_that_needs_one_partition_keeps_it(world: World) -> None:
     change = Change(world, 1)
     change.stale.put_only("both", "key", lane="lane")
     with pytest.raises(InvalidArgument, match="'both'"):
-        change.one.run(change.one.engine.repartition("q", 4))
+        change.one.run(change.one.engine.partitions.repartition("q", 4))
     assert change.map.number == 1
     assert change.stale.put_only("again", "other key", lane="lane").created, "it is as before"
     run_all(change.one)
@@ -292,7 +292,7 @@ def test_a_job_that_follows_another_one_with_its_key_is_found_too(world: World) 
     change.stale.take_one()
     change.stale.put_only("then", "key", conflict=Conflict.RERUN, lane="lane")
     with pytest.raises(InvalidArgument, match="'then'"):
-        change.one.run(change.one.engine.repartition("q", 4))
+        change.one.run(change.one.engine.partitions.repartition("q", 4))
 
 
 def test_a_schedule_with_a_lane_keeps_its_queue_in_one_partition(world: World) -> None:
@@ -321,9 +321,9 @@ def test_jobs_that_need_one_partition_do_not_run_again(world: World) -> None:
 
 def test_the_first_number_of_an_unused_queue_needs_no_change(world: World) -> None:
     one = other(world)
-    world.run(one.engine.repartition("q", 4))
+    world.run(one.engine.partitions.repartition("q", 4))
     assert map_of(one) == PartitionMap(4, 1)
-    world.run(one.engine.repartition("q", 4))
+    world.run(one.engine.partitions.repartition("q", 4))
     with Tenure(world.server.url) as app, pytest.raises(InvalidArgument, match="256"):
         app.control.configure("q", partitions=257)
 
@@ -346,7 +346,7 @@ def test_a_retry_waits_for_its_lane_where_that_is_now(world: World) -> None:
 def test_a_job_that_joins_its_lane_while_workers_look_keeps_the_change_open(world: World) -> None:
     change = Change(world, 1)
     lane = next(lane for lane in map(str, itertools.count()) if home_of(f"lane {lane}", 4))
-    change.stale.run(change.stale.engine.park_lane("q", lane))
+    change.stale.run(change.stale.engine.lanes.park_lane("q", lane))
     change.begin(4)
     move = change.one.engine.changes.move
     change.one.run(move("q", 0))  # all jobs have been looked at, but not yet the parked lanes
@@ -376,10 +376,10 @@ def test_two_jobs_with_one_id_that_come_to_one_partition_both_run(world: World) 
 
 def test_a_queue_keeps_its_history_through_a_change(world: World) -> None:
     change = Change(world, 4)
-    world.run(change.stale.engine.note_ends("q", Ends(completed=3)))
+    world.run(change.stale.engine.history.note_ends("q", Ends(completed=3)))
     change.begin(2)
-    world.run(change.one.engine.note_ends("q", Ends(completed=2)))
+    world.run(change.one.engine.history.note_ends("q", Ends(completed=2)))
     change.end()
-    world.run(other(world).engine.note_ends("q", Ends(completed=1)))
+    world.run(other(world).engine.history.note_ends("q", Ends(completed=1)))
     for one in (change.stale, change.one, other(world)):
-        assert sum(minute.completed for minute in world.run(one.engine.minutes("q")).counts) == 6
+        assert sum(minute.completed for minute in world.run(one.engine.history.minutes("q")).counts) == 6

@@ -163,7 +163,7 @@ class Walk:
         self.parked ^= {lane}
 
     def change(self) -> None:
-        steps = self.one.engine.repartition("q", self.draw.choice(NUMBERS))
+        steps = self.one.engine.partitions.repartition("q", self.draw.choice(NUMBERS))
         with contextlib.suppress(InvalidArgument):  # another change is under way
             stop_after(self.draw.choice([2, 5, 8, 99]), steps, self.driver, f"changer-{next(self.deaths)}")
 

@@ -345,7 +345,7 @@ async def test_batches_and_single_jobs_share_the_slots_of_one_worker():
     assert max(seen) == 20
     assert not rig.engine.held
     # Each queue was asked for what there was room for: never for batches' worth of single jobs.
-    single = [limit for order, limit in zip(rig.engine.orders, rig.engine.limits, strict=True) if order == ("q",)]
+    single = [limit for order, limit in zip(rig.engine.orders, rig.engine.limits_asked, strict=True) if order == ("q",)]
     assert all(order in (("q",), ("b",)) for order in rig.engine.orders)
     assert single[0] == 2
 

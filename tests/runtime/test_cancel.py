@@ -203,7 +203,7 @@ async def test_a_message_cancels_at_once():
 
 async def test_a_request_of_another_client_is_noted_and_then_cancels():
     gate = Gate()
-    engine = listening(requests={"their-q": "q", "their-other": "other"})
+    engine = listening(cancel_channels={"their-q": "q", "their-other": "other"})
     async with Rig(gated(gate), engine=engine, queues=["q", "r"]) as rig:
         await engine.until(lambda: bool(rig.driver.channels["their-q"]))
         engine.add("a", "b")

@@ -215,7 +215,8 @@ def test_backfill_enqueues_the_ticks_of_a_range(app: Tenure) -> None:
 
 def test_a_schedule_of_the_code_is_changed_in_the_code(app: Tenure) -> None:
     spec = ScheduleSpec(name="s", queue="q", every_ms=60_000, window_ms=1, source="m:app")
-    app._client.run(app.engine.put_schedule(spec, rules.digest_of(spec), "", 1, 1))
+    assert app.engine.schedules is not None
+    app._client.run(app.engine.schedules.put_schedule(spec, rules.digest_of(spec), "", 1, 1))
     with pytest.raises(InvalidArgument, match="is in the code of m:app"):
         app.schedules.update("q", "s", when=Every(hours=1))
     assert app.schedules.pause("q", "s")

@@ -54,7 +54,7 @@ class FakeEngine:
         default_factory=lambda: Timing(lease_ms=60_000, beat_ms=20, idle_wait_ms=200, maintain_ms=50, presence_ms=50)
     )
     name: str = "fake"
-    features: frozenset[Any] = frozenset()
+    features: frozenset[Any] = frozenset({Feature.PROGRESS})
     traits: frozenset[Trait] = frozenset({Trait.RETRY_DELAY})
     ready: dict[str, deque[Lease]] = field(default_factory=lambda: defaultdict(deque))
     held: dict[LeaseRef, Lease] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class FakeEngine:
     told: list[tuple[str, Progress]] = field(default_factory=list)
     cancels: dict[str, str] = field(default_factory=dict)
     """Held jobs that are to be cancelled: id -> reason."""
-    requests: dict[str, str] = field(default_factory=dict)
+    cancel_channels: dict[str, str] = field(default_factory=dict)
     """Channels of other clients' requests to cancel, and their queues."""
     noted: list[tuple[str, str, bytes]] = field(default_factory=list)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
@@ -111,7 +111,7 @@ class FakeEngine:
     slots: list[int] = field(default_factory=list)
     prepared: int = 0
     """How often a worker was asked to prepare for a job that is to run alone."""
-    limits: list[int] = field(default_factory=list)
+    limits_asked: list[int] = field(default_factory=list)
     of_lanes: list[dict[str, int]] = field(default_factory=list)
     token_of: Callable[[int], Token] = int
     """The token of a claim, by its number from 1. Tests with text tokens give another one."""
@@ -123,6 +123,21 @@ class FakeEngine:
     """Tokens in the order of the claims."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    schedules = None
+
+    def _having(self, feature: Feature) -> Any:
+        return self if feature in self.features else None
+
+    partitions = property(lambda self: self._having(Feature.PARTITIONS))
+    results = property(lambda self: self._having(Feature.PROGRESS))
+    requests = property(lambda self: self._having(Feature.CANCEL))
+    presence = property(lambda self: self._having(Feature.QUIET) and self._having(Feature.STACKS))
+    history = property(lambda self: self._having(Feature.HISTORY))
+    lanes = property(lambda self: self._having(Feature.LANES))
+    limits = property(lambda self: self._having(Feature.LIMITS))
+    delays = property(lambda self: self._having(Feature.DELAY))
+    settings = property(lambda self: self._having(Feature.PAUSE))
 
     def add(self, *ids: str, queue: str = "q", task: str | None = "t", **more: Any) -> None:
         counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}
@@ -169,7 +184,7 @@ class FakeEngine:
                 self.held[canned.ref] = canned
                 return Leased((canned,))
             self.orders.append(tuple(queues))
-            self.limits.append(limit)
+            self.limits_asked.append(limit)
             self.of_lanes.append(dict(of_lane or {}))
             got: list[Lease] = []
             if self.paused:
@@ -327,7 +342,7 @@ class FakeEngine:
         return f"signal:{worker}"
 
     def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
-        return {channel: queue for channel, queue in self.requests.items() if queue in queues}
+        return {channel: queue for channel, queue in self.cancel_channels.items() if queue in queues}
 
     def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
         def note() -> bool:
@@ -384,7 +399,7 @@ class FakeEngine:
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         return self._answer(lambda: CancelCount(2, 1), "cancel_all", queue, lane, reason)
 
-    def settings(self, queue: str) -> Steps[QueueSettings]:
+    def settings_of(self, queue: str) -> Steps[QueueSettings]:
         return self._answer(lambda: QueueSettings(), "settings", queue)
 
     def minutes(self, queue: str) -> Steps[Minutes]:
@@ -406,7 +421,7 @@ class FakeEngine:
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return self._answer(lambda: "a lane", "lane", queue, lane)
 
-    def lanes(self, queue: str, state: Any, cursor: int = 0, limit: int = 100) -> Steps[LanePage]:
+    def lane_page(self, queue: str, state: Any, cursor: int = 0, limit: int = 100) -> Steps[LanePage]:
         return self._answer(lambda: "lanes", "lanes", queue, state, cursor, limit)
 
     def page(

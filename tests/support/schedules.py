@@ -31,12 +31,12 @@ def spec(name: str = "s", **changes: Any) -> ScheduleSpec:
 def put(world: World, one: ScheduleSpec, planned_ms: int, expected: str = "") -> bool:
     """Add a schedule whose next tick is at this time."""
     fire_ms = rules.fire_of(one, planned_ms)
-    done: bool = world.run(world.engine.put_schedule(one, digest_of(one), expected, planned_ms, fire_ms))
+    done: bool = world.run(world.engine.schedules.put_schedule(one, digest_of(one), expected, planned_ms, fire_ms))
     return done
 
 
 def stored(world: World, name: str = "s") -> StoredSchedule:
-    _, found = world.run(world.engine.schedule("q", name))
+    _, found = world.run(world.engine.schedules.schedule("q", name))
     assert found is not None
     return found
 
@@ -60,18 +60,18 @@ def tick_of(found: StoredSchedule, now_ms: int, id: str) -> Tick:
 
 
 def tick(world: World, id: str, name: str = "s") -> Ticked:
-    done: Ticked = world.run(world.engine.tick("q", tick_of(stored(world, name), now_of(world), id)))
+    done: Ticked = world.run(world.engine.schedules.tick("q", tick_of(stored(world, name), now_of(world), id)))
     return done
 
 
 def due(world: World) -> list[str]:
-    return [one.name for one in world.run(world.engine.due_schedules("q", 100)).schedules]
+    return [one.name for one in world.run(world.engine.schedules.due_schedules("q", 100)).schedules]
 
 
 def announce(world: World, *specs: ScheduleSpec, source: str = "m:app") -> Announced:
     digests = {one.name: digest_of(one) for one in specs}
     earlier = {one.name: one.earlier for one in specs}
-    reply: Announced = world.run(world.engine.announce_schedules("q", source, digests, earlier))
+    reply: Announced = world.run(world.engine.schedules.announce_schedules("q", source, digests, earlier))
     return reply
 
 

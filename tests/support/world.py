@@ -207,11 +207,11 @@ class World:
             assert self.run(getattr(self.engine, act)("q", id))
 
     def configure(self, **changes: Any) -> QueueSettings:
-        settings: QueueSettings = self.run(self.engine.configure("q", **changes))
+        settings: QueueSettings = self.run(self.engine.settings.configure("q", **changes))
         return settings
 
     def resume_lane(self, lane: str) -> bool:
-        answer: bool = self.run(self.engine.resume_lane("q", lane))
+        answer: bool = self.run(self.engine.lanes.resume_lane("q", lane))
         return answer
 
     # Time.
@@ -265,7 +265,7 @@ class World:
         return {state.value: count for state, count in view.counts.items() if count}
 
     def lane(self, name: str) -> LaneView:
-        view: LaneView = self.run(self.engine.lane("q", name))
+        view: LaneView = self.run(self.engine.lanes.lane("q", name))
         return view
 
     def lanes(self, state: LaneState, limit: int = 100) -> list[str]:
@@ -273,7 +273,7 @@ class World:
         names: list[str] = []
         cursor = 0
         for _ in range(PAGES_MOST):
-            page = self.run(self.engine.lanes("q", state, cursor, limit))
+            page = self.run(self.engine.lanes.lane_page("q", state, cursor, limit))
             names += [lane.name for lane in page.lanes]
             cursor = page.cursor
             if cursor == 0:

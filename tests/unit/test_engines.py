@@ -10,11 +10,11 @@ from tenure.core.engine import Feature
 from tenure.core.errors import AccessDenied, QueueFull, ReplyError, Unreachable, UnsupportedFeature
 from tenure.core.job import JobRecord, Lease, NewJob
 from tenure.core.outcome import Completed
+from tenure.core.ports import needed
 from tenure.core.shape import Shape, UniqueRule
 from tenure.core.steps import Arg, Draw, Invoke, Nonce
 from tenure.core.unsupported import check_job
 from tenure.engines.kit.chunks import JOB_BYTES, Failures, Part, chunks, sooner, weight_of
-from tenure.engines.kit.unsupported import Unsupported
 from tenure.engines.native import NativeEngine
 from tenure.engines.native import scripts as native
 from tenure.engines.native.engine import FULL_CALLS, MORE, MORE_NOW
@@ -172,7 +172,7 @@ def test_what_a_protocol_lacks_is_refused_by_name():
     with pytest.raises(UnsupportedFeature, match="feature 'unique_keys'"):
         check_job("old", {Feature.UNIQUE_KEYS}, keyed)
     with pytest.raises(UnsupportedFeature, match="'redis-work-queue' does not support quiet workers"):
-        RedisWorkQueueEngine("p").quiet("w")
+        needed("redis-work-queue", RedisWorkQueueEngine("p").presence, Feature.QUIET)
 
 
 def test_engines_share_the_operations_that_they_do_not_have_themselves():
@@ -187,23 +187,26 @@ def test_a_library_stands_once_in_a_script_and_speaks_the_words_of_the_engine():
     assert "key('done:' .. session)" in theirs
 
 
-REFUSED = {
-    Feature.LANES: ("lane", "lanes", "park_lane", "resume_lane"),
-    Feature.PROGRESS: ("progress",),
-    Feature.QUIET: ("quiet",),
-    Feature.STACKS: ("ask_stacks",),
-    Feature.HISTORY: ("minutes", "note_ends", "audit", "note_audit"),
-    Feature.RESULTS: ("result",),
+PORTS = {
+    "results": (Feature.RESULTS, Feature.PROGRESS),
+    "schedules": (Feature.SCHEDULES,),
+    "limits": (Feature.LIMITS, Feature.SHARES),
+    "lanes": (Feature.LANES,),
+    "delays": (Feature.DELAY,),
+    "settings": (Feature.PAUSE,),
+    "partitions": (Feature.PARTITIONS,),
+    "history": (Feature.HISTORY,),
+    "presence": (Feature.QUIET, Feature.STACKS),
 }
+"""The features that a port stands for. An engine has all of them or none."""
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_an_engine_refuses_exactly_what_it_does_not_declare(entry: Entry) -> None:
-    engine = type(entry.make("test", Options()))
-    for feature, operations in REFUSED.items():
-        for operation in operations:
-            refuses = getattr(engine, operation) is getattr(Unsupported, operation)
-            assert refuses == (feature not in entry.features), operation
+def test_an_engine_has_just_the_ports_of_the_features_that_it_declares(entry: Entry) -> None:
+    engine = entry.make("test", Options())
+    for port, features in PORTS.items():
+        for feature in features:
+            assert (getattr(engine, port) is not None) == (feature in entry.features), (port, feature)
 
 
 def test_an_engine_gives_its_own_keys_to_every_call_about_a_queue() -> None:

@@ -28,7 +28,7 @@ class Enqueues(FakeEngine):
 
     places = 1
 
-    def partitions(self, queue: str) -> Steps[int]:
+    def partition_count(self, queue: str) -> Steps[int]:
         yield from ()
         return self.places
 

@@ -13,7 +13,7 @@ from tenure.engines.native.cluster import NativeClusterEngine
 
 def read_partitions(engine: NativeEngine, queue: str, number: int) -> None:
     """As its first claim does."""
-    steps = engine.partitions(queue)
+    steps = engine.partition_count(queue)
     next(steps)
     with suppress(StopIteration):
         steps.send(b"" if number == 1 else str(number).encode())

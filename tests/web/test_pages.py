@@ -200,7 +200,8 @@ def test_progress_worker_and_attempts_are_on_the_page_of_a_job(
 ) -> None:
     app.queue("q").enqueue(b"x", id="j")
     (lease,) = driver.run(app.engine.lease("w-1", ("q",), 1)).leases
-    driver.run(app.engine.progress(lease, Progress(30, 120, "half a page")))
+    assert app.engine.results is not None
+    driver.run(app.engine.results.progress(lease, Progress(30, 120, "half a page")))
     driver.run(app.engine.announce(WorkerView("w-1", ("q",), "host", 1, 1, 1, 4)))
     text = browser.page("jobs/q/j").text
     assert "half a page" in text

@@ -279,9 +279,9 @@ class Tenure(DefinesTasks, WithHooks):
 
         app.queue_options("orders", partitions=16)
         """
-        self._client.require(Feature.PARTITIONS)
+        port = self._client.needed(self.engine.partitions, Feature.PARTITIONS)
         names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
-        self.engine.want_partitions(self._queue_name(queue), partitions)
+        port.want_partitions(self._queue_name(queue), partitions)
 
     def queue(self, name: str) -> Queue:
         """Return a queue, to enqueue raw payloads or lease jobs. Sends nothing.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tenure.client.call import TaskCall
 from tenure.core import limits
-from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, JobFailed, RedisError, invalid
 from tenure.core.job import ErrorInfo, JobRecord, Lease
 from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried
@@ -274,8 +273,9 @@ class Drain(Subscriber):
         return True
 
     def _progress(self, held: Held, progress: Progress) -> None:
-        if Feature.PROGRESS in self._client.engine.features and held.lease.worker != IMMEDIATE:
-            self._client.run(self._client.engine.progress(held.lease, progress))
+        results = self._client.engine.results
+        if results is not None and held.lease.worker != IMMEDIATE:
+            self._client.run(results.progress(held.lease, progress))
 
 
 class _Link:

@@ -235,7 +235,7 @@ async def _report_queues(app: RunnableApp, driver: AsyncDriver, queues: Sequence
         for queue in queues[:QUEUES_LOOKED_AT]:
             if queue not in known:
                 log_event("queue_unknown", queue=queue, namespace=app.settings.namespace)
-            elif Feature.PAUSE in app.engine.features and (await driver.run(app.engine.settings(queue))).paused:
+            elif Feature.PAUSE in app.engine.features and (await driver.run(app.engine.settings_of(queue))).paused:
                 log_event("queue_paused", queue=queue)
 
 

@@ -96,8 +96,7 @@ class Task(Generic[P, R, C]):
             for cached in ("_signature", "_source", "_decoders", "results"):
                 task.__dict__.pop(cached, None)  # of another name: its router is included again
             task._set(task._options)
-        for rule in (rule for one in self.limits for rule in one.unfilled):
-            client.engine.note_limit(rule.template, self.queue)
+        client.note_limits(self.limits, self.queue)
         try:
             _ = self._decoders, self.results, self.scheduled("")
         except InvalidArgument as exc:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from tenure.client.client import new_id
 from tenure.core import limits
-from tenure.core.engine import Feature
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import NO_MORE, ScheduleSpec, StoredSchedule
+from tenure.core.schedules.schedule import NO_MORE, SchedulePort, ScheduleSpec, StoredSchedule
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -43,19 +42,19 @@ def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], passed: PassedTime
     of a schedule moves on to the first tick that has not come. Raises `AssertionError` for too many ticks.
     """
     until_ms = 0
-    engine = client.engine
-    if Feature.SCHEDULES not in engine.features:
+    schedules = client.engine.schedules
+    if schedules is None:
         return
     for spec in specs:
-        now_ms, known = yield from engine.schedule(spec.queue, spec.name)
+        now_ms, known = yield from schedules.schedule(spec.queue, spec.name)
         if known is None:
-            yield from _put(client, spec, "", rules.first(spec, now_ms))
-    for queue in (yield from engine.queues()):
+            yield from _put(schedules, spec, "", rules.first(spec, now_ms))
+    for queue in (yield from client.engine.queues()):
         cursor = 0
         for _ in range(limits.PURGE_ROUNDS):
-            page = yield from engine.schedule_page(queue, cursor)
+            page = yield from schedules.schedule_page(queue, cursor)
             for stored in page.schedules:
-                yield from _pass(client, stored, passed.until_ms, page.now_ms + passed.ms)
+                yield from _pass(client, schedules, stored, passed.until_ms, page.now_ms + passed.ms)
             until_ms = page.now_ms + passed.ms
             cursor = page.cursor
             if not cursor:
@@ -63,7 +62,7 @@ def pass_ticks(client: Client, specs: Iterable[ScheduleSpec], passed: PassedTime
     passed.until_ms = max(passed.until_ms, until_ms)
 
 
-def _pass(client: Client, stored: StoredSchedule, after_ms: int, until_ms: int) -> Steps[None]:
+def _pass(client: Client, schedules: SchedulePort, stored: StoredSchedule, after_ms: int, until_ms: int) -> Steps[None]:
     spec, state = stored.spec, stored.state
     if spec is None or state.paused_ms or not NO_MORE < state.fire_ms <= until_ms:
         return
@@ -74,10 +73,10 @@ def _pass(client: Client, stored: StoredSchedule, after_ms: int, until_ms: int) 
         raise AssertionError(
             f"Schedule {spec.name!r} has more than {TICKS_MOST:,} ticks in this time. Advance in steps."
         )
-    if (yield from _put(client, spec, stored.digest, rules.following(spec, due[-1] if due else after_ms))):
+    if (yield from _put(schedules, spec, stored.digest, rules.following(spec, due[-1] if due else after_ms))):
         yield from client.engine.enqueue([spec.job(new_id(), at) for at in due])
 
 
-def _put(client: Client, spec: ScheduleSpec, expected: str, planned_ms: int) -> Steps[bool]:
+def _put(schedules: SchedulePort, spec: ScheduleSpec, expected: str, planned_ms: int) -> Steps[bool]:
     fire_ms = rules.fire_of(spec, planned_ms)
-    return client.engine.put_schedule(spec, rules.digest_of(spec), expected, planned_ms, fire_ms)
+    return schedules.put_schedule(spec, rules.digest_of(spec), expected, planned_ms, fire_ms)

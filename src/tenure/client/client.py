@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from binascii import b2a_base64
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -24,6 +24,7 @@ from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
 from tenure.core.job import Enqueued, NewJob
+from tenure.core.ports import needed
 from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
@@ -141,6 +142,10 @@ class Client:
         if feature not in self.engine.features:
             raise unsupported(self.engine.name, feature)
 
+    def needed(self, port: T | None, feature: Feature) -> T:
+        """Return a port of the engine. Raises `UnsupportedFeature` where the protocol lacks it."""
+        return needed(self.engine.name, port, feature)
+
     def job(self, source: JobSource, payload: bytes, options: Options) -> NewJob:
         """Build a job to enqueue. Sends nothing.
 
@@ -231,11 +236,13 @@ class Client:
 
     def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:
         """Set the limits of all jobs that are enqueued to a queue."""
-        if found:
-            self.require(Feature.LIMITS)
-        for rule in (rule for one in found for rule in one.unfilled):
-            self.engine.note_limit(rule.template, queue)
+        self.note_limits(found, queue)
         self.queue_limits[queue] = found
+
+    def note_limits(self, found: Iterable[Limit], queue: str) -> None:
+        """Note that jobs of a queue have these limits. Raises `UnsupportedFeature`."""
+        for rule in (rule for one in found for rule in one.unfilled):
+            self.needed(self.engine.limits, Feature.LIMITS).note_limit(rule.template, queue)
 
     def require_limits(self, options: Options) -> None:
         """Refuse limits and shares where they are defined, if the protocol lacks them."""
@@ -247,7 +254,7 @@ class Client:
 
 def _added(engine: FullEngine, jobs: list[NewJob]) -> Steps[list[Enqueued] | list[None]]:
     """Enqueue a batch of one queue. None for each: its queue has partitions, so that one call cannot add them all."""
-    if Feature.PARTITIONS in engine.features and (yield from engine.partitions(jobs[0].queue)) > 1:
+    if engine.partitions is not None and (yield from engine.partitions.partition_count(jobs[0].queue)) > 1:
         return [None] * len(jobs)
     return (yield from engine.enqueue(jobs))
 

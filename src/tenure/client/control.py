@@ -111,8 +111,7 @@ class Control:
         if priority is not None:
             self._client.require(Feature.PRIORITIES)
             names.count(priority, "priority", least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY)
-        self._client.require(Feature.DELAY)
-        return self._client.engine.reschedule(
+        return self._client.needed(self._client.engine.delays, Feature.DELAY).reschedule(
             queue, id, delay_ms=None if delay is None else delay_ms, run_at_ms=run_at_ms, priority=priority
         )
 
@@ -182,8 +181,7 @@ class Control:
 
         app.control.pause("images")
         """
-        self._client.require(Feature.PAUSE)
-        return self._client.engine.configure(names.queue_name(queue), paused=True)
+        return self._paused(queue, True)
 
     apause = asynchronous(pause)
 
@@ -193,10 +191,14 @@ class Control:
 
         app.control.resume("images")
         """
-        self._client.require(Feature.PAUSE)
-        return self._client.engine.configure(names.queue_name(queue), paused=False)
+        return self._paused(queue, False)
 
     aresume = asynchronous(resume)
+
+    def _paused(self, queue: str, paused: bool) -> Steps[QueueSettings]:
+        self._client.require(Feature.PAUSE)
+        settings = self._client.needed(self._client.engine.settings, Feature.PAUSE)
+        return settings.configure(names.queue_name(queue), paused=paused)
 
     @blocking
     def configure(
@@ -228,11 +230,13 @@ class Control:
                 raise invalid("lane_failure", f"one of {', '.join(LaneFailure)}", names.shown(lane_failure))
             policy = LaneFailure(lane_failure)
         if partitions is not None:
-            self._client.require(Feature.PARTITIONS)
+            port = self._client.needed(self._client.engine.partitions, Feature.PARTITIONS)
             names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
-            yield from self._client.engine.repartition(names.queue_name(queue), partitions)
-        settings = self._client.engine.configure(names.queue_name(queue), max_length=max_length, lane_failure=policy)
-        return (yield from settings)
+            yield from port.repartition(names.queue_name(queue), partitions)
+        settings, queue = self._client.engine.settings, names.queue_name(queue)
+        if settings is None:
+            return (yield from self._client.engine.settings_of(queue))
+        return (yield from settings.configure(queue, max_length=max_length, lane_failure=policy))
 
     aconfigure = asynchronous(configure)
 
@@ -242,8 +246,8 @@ class Control:
 
         app.control.park_lane("images", "user:42")
         """
-        self._client.require(Feature.LANES)
-        return self._client.engine.park_lane(names.queue_name(queue), names.lane_name(lane))
+        lanes = self._client.needed(self._client.engine.lanes, Feature.LANES)
+        return lanes.park_lane(names.queue_name(queue), names.lane_name(lane))
 
     apark_lane = asynchronous(park_lane)
 
@@ -253,8 +257,8 @@ class Control:
 
         app.control.resume_lane("images", "user:42")
         """
-        self._client.require(Feature.LANES)
-        return self._client.engine.resume_lane(names.queue_name(queue), names.lane_name(lane))
+        lanes = self._client.needed(self._client.engine.lanes, Feature.LANES)
+        return lanes.resume_lane(names.queue_name(queue), names.lane_name(lane))
 
     aresume_lane = asynchronous(resume_lane)
 
@@ -265,18 +269,20 @@ class Control:
         for worker in app.inspect.workers():
             app.control.quiet(worker.id)
         """
-        self._client.require(Feature.QUIET)
-        return self._client.engine.quiet(names.known_id(worker, "worker"), True)
+        return self._quiet(worker, True)
 
     aquiet = asynchronous(quiet)
 
     @blocking
     def unquiet(self, worker: str) -> Steps[bool]:
         """Let a quiet worker start jobs again. Returns False if there is no such worker."""
-        self._client.require(Feature.QUIET)
-        return self._client.engine.quiet(names.known_id(worker, "worker"), False)
+        return self._quiet(worker, False)
 
     aunquiet = asynchronous(unquiet)
+
+    def _quiet(self, worker: str, quiet: bool) -> Steps[bool]:
+        presence = self._client.needed(self._client.engine.presence, Feature.QUIET)
+        return presence.quiet(names.known_id(worker, "worker"), quiet)
 
     def _arguments(self, task: str, payload: object) -> bytes:
         """Check the new payload for a task's job, by the task itself if this app has it."""

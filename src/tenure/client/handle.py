@@ -19,6 +19,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import JobFailed, JobNotFound, ResultError, ResultTimeout
 from tenure.core.hints import JOB_METHODS, pointing
 from tenure.core.job import JobView, State
+from tenure.core.ports import ResultPort
 from tenure.core.shape import CancelAnswer, Conflict
 from tenure.core.steps import Steps
 
@@ -198,10 +199,14 @@ class JobHandle(Generic[R]):
         )
 
     def _ask(self) -> Steps[JobView | None]:
-        return with_public_view(self._client.engine.result(self.queue, self.id))
+        return with_public_view(self._port.result(self.queue, self.id))
 
     def _channel(self) -> str:
-        return self._client.engine.result_channel(self.queue, self.id)
+        return self._port.result_channel(self.queue, self.id)
+
+    @property
+    def _port(self) -> ResultPort:
+        return self._client.needed(self._client.engine.results, Feature.RESULTS)
 
     def _result(self, view: JobView | None) -> R:
         if view is None or not view.state.ended:

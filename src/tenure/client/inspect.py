@@ -14,6 +14,7 @@ from tenure.core.errors import invalid
 from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.latency import Latency, latency_of
 from tenure.core.minutes import Minutes
+from tenure.core.ports import needed
 from tenure.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Steps
 from tenure.core.worker_view import WorkerView
@@ -110,8 +111,8 @@ class Inspect:
 
         app.inspect.lane("images", "user:42").waiting
         """
-        self._client.require(Feature.LANES)
-        return self._client.engine.lane(names.queue_name(queue), names.lane_name(lane))
+        lanes = self._client.needed(self._client.engine.lanes, Feature.LANES)
+        return lanes.lane(names.queue_name(queue), names.lane_name(lane))
 
     alane = asynchronous(lane)
 
@@ -126,12 +127,12 @@ class Inspect:
 
         `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
         """
-        self._client.require(Feature.LANES)
+        lanes = self._client.needed(self._client.engine.lanes, Feature.LANES)
         if state not in LISTED:
             raise invalid("state", f"one of {', '.join(LISTED)}", names.shown(state))
         names.count(cursor, "cursor", most=CURSOR_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        return self._client.engine.lanes(names.queue_name(queue), LaneState(state), cursor, limit)
+        return lanes.lane_page(names.queue_name(queue), LaneState(state), cursor, limit)
 
     alanes = asynchronous(lanes)
 
@@ -141,7 +142,7 @@ class Inspect:
 
         app.inspect.settings("images").paused
         """
-        return self._client.engine.settings(names.queue_name(queue))
+        return self._client.engine.settings_of(names.queue_name(queue))
 
     asettings = asynchronous(settings)
 
@@ -170,8 +171,8 @@ class Inspect:
         Workers add their counts every ten seconds and when they stop. A worker that is killed does not add its last
         ones. Raises `UnsupportedFeature` for the formats of other programs.
         """
-        self._client.require(Feature.HISTORY)
-        return self._client.engine.minutes(names.queue_name(queue))
+        history = self._client.needed(self._client.engine.history, Feature.HISTORY)
+        return history.minutes(names.queue_name(queue))
 
     aminutes = asynchronous(minutes)
 
@@ -200,10 +201,11 @@ def full_view(engine: FullEngine, name: str) -> Steps[QueueView]:
 
 def lanes_in(engine: FullEngine, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[list[LaneView]]:
     """Return about `most` lanes in one state, each once although pages repeat some while lanes come and go."""
+    lanes = needed(engine.name, engine.lanes, Feature.LANES)
     found: dict[str, LaneView] = {}
     cursor = 0
     while len(found) < most:
-        page = yield from engine.lanes(queue, state, cursor)
+        page = yield from lanes.lane_page(queue, state, cursor)
         found |= {lane.name: lane for lane in page.lanes if lane.name not in found}
         cursor = page.cursor
         if not cursor:

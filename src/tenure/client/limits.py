@@ -14,7 +14,7 @@ from tenure.core import limits as bounds
 from tenure.core import names
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
-from tenure.core.rates import LimitRule, LimitView, names_limit
+from tenure.core.rates import LimitPort, LimitRule, LimitView, names_limit
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class Limits:
         if interval_us is None and burst is None and concurrency is None:
             given = f"{', '.join(rates)}, burst or concurrency"
             raise invalid(f"limit {name!r}", f"given with {given}", "none of them")
-        self._client.require(Feature.LIMITS)
+        port = self._port
         if not new:
             yield from self._refuse_unknown(name)
-        yield from self._client.engine.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)
+        yield from port.set_limit(name, concurrency=concurrency, interval_us=interval_us, burst=burst)
         return (yield from self._view(name))
 
     aset = asynchronous(set)
@@ -103,7 +103,6 @@ class Limits:
         Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         name = names.limit_name(name, "name")
-        self._client.require(Feature.LIMITS)
         return (yield from self._view(name))
 
     aget = asynchronous(get)
@@ -118,18 +117,17 @@ class Limits:
         `after`: without the names up to this one. `limit`: the most limits; each takes a call to Redis. Raises
         `UnsupportedFeature`.
         """
-        self._client.require(Feature.LIMITS)
         found: dict[str, None] = {}
         cursor = ""
         for _ in range(PAGES_MOST):
-            page = yield from self._client.engine.limit_names(cursor)
+            page = yield from self._port.limit_names(cursor)
             found.update(dict.fromkeys(page.names))
             cursor = page.cursor
             if not cursor or len(found) >= LISTED_MOST:
                 break
         views = []
         for name in sorted(name for name in [*found][:LISTED_MOST] if name > after)[:limit]:
-            views.append((yield from self._client.engine.limit(name)))
+            views.append((yield from self._port.limit(name)))
         return tuple(views)
 
     alist = asynchronous(list)
@@ -142,8 +140,7 @@ class Limits:
 
         Raises `UnsupportedFeature`.
         """
-        self._client.require(Feature.LIMITS)
-        return tuple(sorted((yield from self._client.engine.resting_limits())))
+        return tuple(sorted((yield from self._port.resting_limits())))
 
     aresting = asynchronous(resting)
 
@@ -156,8 +153,7 @@ class Limits:
         Returns False if none are stored. Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         name = names.limit_name(name, "name")
-        self._client.require(Feature.LIMITS)
-        return (yield from self._client.engine.clear_limit(name))
+        return (yield from self._port.clear_limit(name))
 
     aclear = asynchronous(clear)
 
@@ -172,7 +168,7 @@ class Limits:
         name = names.limit_name(name, "name")
         weight = names.count(weight, "weight", least=1, most=bounds.MAX_WEIGHT)
         self._client.require(Feature.SHARES)
-        yield from self._client.engine.set_share(name, weight)
+        yield from self._port.set_share(name, weight)
 
     aset_share = asynchronous(set_share)
 
@@ -188,7 +184,7 @@ class Limits:
         found: dict[str, int] = {}
         cursor = 0
         for _ in range(PAGES_MOST):
-            page = yield from self._client.engine.shares(cursor)
+            page = yield from self._port.shares(cursor)
             found.update(page.weights)
             cursor = page.cursor
             if not cursor or len(found) >= LISTED_MOST:
@@ -197,9 +193,14 @@ class Limits:
 
     ashares = asynchronous(shares)
 
+    @property
+    def _port(self) -> LimitPort:
+        """Raises `UnsupportedFeature` where the protocol has no limits."""
+        return self._client.needed(self._client.engine.limits, Feature.LIMITS)
+
     def _view(self, name: str) -> Steps[LimitView]:
         """A limit, with the numbers of the code where no job shows them."""
-        view = yield from self._client.engine.limit(name)
+        view = yield from self._port.limit(name)
         if view.code is not None:
             return view
         code = next((rule for rule in (yield from self._in_code()) if names_limit(rule.template, name)), None)
@@ -215,7 +216,7 @@ class Limits:
         code = yield from self._in_code()
         if not code or any(names_limit(rule.template, name) for rule in code):
             return
-        if not (yield from self._client.engine.limit(name)).is_known:
+        if not (yield from self._port.limit(name)).is_known:
             known = sorted({rule.template for rule in code})
             near = get_close_matches(name[: bounds.MAX_NAME], known, 1) or known[:SHOWN_MOST]
             rule = f"that of a limit in the code of this app or of a worker, such as {', '.join(map(repr, near))}"

@@ -299,8 +299,8 @@ class Queue:
         a total of 0 or less.
         """
         self._check(job)
-        self._client.require(Feature.PROGRESS)
-        return self._client.engine.progress(job.lease, progress_of(current, total, text))
+        results = self._client.needed(self._client.engine.results, Feature.PROGRESS)
+        return results.progress(job.lease, progress_of(current, total, text))
 
     aprogress = asynchronous(progress)
 

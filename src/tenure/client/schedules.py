@@ -36,7 +36,7 @@ from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, Sc
 from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import NO_MORE, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
+from tenure.core.schedules.schedule import NO_MORE, SchedulePort, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
 from tenure.core.schedules.when import When, moment
 from tenure.core.steps import Steps
 
@@ -100,7 +100,7 @@ class Schedules:
         self._client.require(Feature.SCHEDULES)
         template = self._template(job, queue, using)
         spec = spec_of(schedule_name(name), checked_when(when, "when"), Policies.of(options), template)
-        now_ms, known = yield from self._client.engine.schedule(spec.queue, name)
+        now_ms, known = yield from self._port.schedule(spec.queue, name)
         _check_due(spec, now_ms)
         if known is None and (yield from self._put(spec, "", now_ms, NO_MORE, 0)):
             return (yield from self._view(spec.queue, name))
@@ -159,7 +159,7 @@ class Schedules:
         app.schedules.get("reports", "nightly").next
         """
         self._client.require(Feature.SCHEDULES)
-        _, stored = yield from self._client.engine.schedule(names.queue_name(queue), schedule_name(name))
+        _, stored = yield from self._port.schedule(names.queue_name(queue), schedule_name(name))
         return None if stored is None else view_of(queue, stored)
 
     aget = asynchronous(get)
@@ -172,7 +172,7 @@ class Schedules:
         """
         self._client.require(Feature.SCHEDULES)
         text = names.reason(reason)
-        return self._client.engine.pause_schedule(names.queue_name(queue), schedule_name(name), text)
+        return self._port.pause_schedule(names.queue_name(queue), schedule_name(name), text)
 
     apause = asynchronous(pause)
 
@@ -183,13 +183,13 @@ class Schedules:
         self._client.require(Feature.SCHEDULES)
         names.queue_name(queue), schedule_name(name)
         for _ in range(CHANGES_MOST):
-            now_ms, stored = yield from self._client.engine.schedule(queue, name)
+            now_ms, stored = yield from self._port.schedule(queue, name)
             if stored is None:
                 return False
             spec = _readable(stored)
             planned_ms = rules.first(spec, now_ms, last_planned_ms=stored.state.last_planned_ms)
             fire_ms = rules.fire_of(spec, planned_ms)
-            if (yield from self._client.engine.resume_schedule(queue, name, stored.digest, planned_ms, fire_ms)):
+            if (yield from self._port.resume_schedule(queue, name, stored.digest, planned_ms, fire_ms)):
                 return True
         raise InvalidArgument(f"Schedule {name!r}: other programs keep changing it.")
 
@@ -206,7 +206,7 @@ class Schedules:
         self._client.require(Feature.SCHEDULES)
         now_ms, stored = yield from self._stored(queue, name)
         job = _readable(stored).job(new_id(), now_ms)
-        answer = yield from self._client.engine.trigger(queue, name, job)
+        answer = yield from self._port.trigger(queue, name, job)
         if answer is Ticked.STALE:
             raise ScheduleNotFound(queue, name)
         if answer is Ticked.JOINED:
@@ -248,7 +248,7 @@ class Schedules:
     def remove(self, queue: str, name: str) -> Steps[bool]:
         """Remove a schedule. Its jobs stay. Returns False if there is none."""
         self._client.require(Feature.SCHEDULES)
-        return self._client.engine.remove_schedule(names.queue_name(queue), schedule_name(name))
+        return self._port.remove_schedule(names.queue_name(queue), schedule_name(name))
 
     aremove = asynchronous(remove)
 
@@ -265,7 +265,7 @@ class Schedules:
         for one in queues:
             cursor = 0
             for _ in range(limits.PURGE_ROUNDS):
-                page = yield from self._client.engine.schedule_page(one, cursor)
+                page = yield from self._port.schedule_page(one, cursor)
                 views = (view_of(one, stored) for stored in page.schedules)
                 found.update({(one, view.name): view for view in views if view is not None})
                 cursor = page.cursor
@@ -274,6 +274,11 @@ class Schedules:
         return tuple(found[key] for key in sorted(found))
 
     alist = asynchronous(list)
+
+    @property
+    def _port(self) -> SchedulePort:
+        """Raises `UnsupportedFeature` where the protocol has no schedules."""
+        return self._client.needed(self._client.engine.schedules, Feature.SCHEDULES)
 
     def _template(self, job: object, queue: str | None, using: UsingOptions | None) -> NewJob:
         if isinstance(job, TaskCall):
@@ -299,10 +304,10 @@ class Schedules:
     ) -> Steps[bool]:
         first_ms = rules.first(spec, now_ms, planned_ms, last_planned_ms)
         fire_ms = rules.fire_of(spec, first_ms)
-        return self._client.engine.put_schedule(spec, rules.digest_of(spec), expected, first_ms, fire_ms)
+        return self._port.put_schedule(spec, rules.digest_of(spec), expected, first_ms, fire_ms)
 
     def _stored(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule]]:
-        now_ms, stored = yield from self._client.engine.schedule(names.queue_name(queue), schedule_name(name))
+        now_ms, stored = yield from self._port.schedule(names.queue_name(queue), schedule_name(name))
         if stored is None:
             raise ScheduleNotFound(queue, name)
         return now_ms, stored

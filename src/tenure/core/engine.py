@@ -19,21 +19,9 @@ from tenure.core import limits
 from tenure.core.features import Feature as Feature
 from tenure.core.features import Trait as Trait
 from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State
-from tenure.core.minutes import Ends, Minutes
 from tenure.core.outcome import Outcome
-from tenure.core.rates import LimitEngine
-from tenure.core.schedules.schedule import ScheduleEngine
-from tenure.core.shape import (
-    CancelAnswer,
-    CancelCount,
-    LaneFailure,
-    LanePage,
-    LaneState,
-    LaneView,
-    Progress,
-    QueueSettings,
-    Shape,
-)
+from tenure.core.ports import Ports
+from tenure.core.shape import CancelAnswer, CancelCount, QueueSettings, Shape
 from tenure.core.steps import Steps
 from tenure.core.waiting import Wait
 from tenure.core.why import JobFacts
@@ -127,8 +115,8 @@ class Maintained:
     tick_ms: int | None = None
 
 
-class Engine(ScheduleEngine, Protocol):
-    """The operations of producers and workers on one wire format."""
+class Engine(Ports, Protocol):
+    """The operations of producers and workers on one wire format, and the ports that it has."""
 
     @property
     def name(self) -> str: ...
@@ -202,37 +190,13 @@ class Engine(ScheduleEngine, Protocol):
     def announce(self, worker: WorkerView) -> Steps[bool]:
         """Show the worker to the inspector for a while (the engine's `PRESENCE_TTL_MS`). True: it is to be quiet."""
 
-    def note_ends(self, queue: str, ends: Ends) -> Steps[None]:
-        """Add what a worker counted to the history of a queue: see `minutes`."""
-
-    def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
-        """Store and publish the progress of a held job. False: the worker had lost it."""
-
     def signal_channel(self, worker: str) -> str:
         """The channel of messages to a worker: the name of a queue with a job to cancel (send a heartbeat for it), or
         empty (announce the worker), for which heartbeats and announcements stand in when a message is lost; or
         `SHOW_STACKS`."""
 
-    def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
-        """The channels on which other clients of the wire format ask to cancel jobs, and the queue of each.
 
-        Such a request is a message and nothing else: a worker that receives it calls `note_request`. Empty as a rule.
-        """
-
-    def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
-        """Note a request of another client for the worker's jobs, for its next heartbeat. False: for none of them."""
-
-    def result(self, queue: str, id: str) -> Steps[JobView | None]:
-        """Read a job; None: unknown. If it has not ended, its end is published on `result_channel` for some seconds.
-
-        The message may be lost, so call again now and then.
-        """
-
-    def result_channel(self, queue: str, id: str) -> str:
-        """The channel on which the end and the progress of a watched job are published."""
-
-
-class FullEngine(Engine, LimitEngine, Protocol):
+class FullEngine(Engine, Protocol):
     """An engine that can also be inspected and controlled."""
 
     def prefix(self, queue: str) -> str:
@@ -252,8 +216,7 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     def queue(self, name: str) -> Steps[QueueView]: ...
 
-    def minutes(self, queue: str) -> Steps[Minutes]:
-        """How many jobs ended in each minute of the last day."""
+    def settings_of(self, queue: str) -> Steps[QueueSettings]: ...
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
 
@@ -283,43 +246,18 @@ class FullEngine(Engine, LimitEngine, Protocol):
         a format that can leave them out does.
         """
 
-    def lane(self, queue: str, lane: str) -> Steps[LaneView]: ...
-
-    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
-        """Lanes that are ready (in the order of their turns), busy or parked."""
-
     def workers(self) -> Steps[list[WorkerView]]: ...
-
-    def audit(self) -> Steps[list[bytes]]:
-        """The entries of the audit that are kept, at most `AUDIT_MAX`, the newest first."""
 
     def announced(self) -> Steps[list[WorkerView]]:
         """The same workers, in one call: without how many jobs they hold."""
 
     # Acting on jobs from outside.
 
-    def note_audit(self, entry: bytes) -> Steps[None]:
-        """Add an entry to the audit."""
-
     def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         """Run a failed, broken, cancelled, scheduled or unroutable job now, with its attempt counters reset.
 
         `reshaped`: with a new payload, a shape with the limits, the share and the unique key that the job gets (no
         key: it keeps its own); None: it keeps all three. Raises `NotUnique` if another job has that key.
-        """
-
-    def reschedule(
-        self,
-        queue: str,
-        id: str,
-        *,
-        delay_ms: int | None = None,
-        run_at_ms: int | None = None,
-        priority: int | None = None,
-    ) -> Steps[bool]:
-        """Give a ready, scheduled or unroutable job another time, another priority, or both. None keeps what it has.
-
-        Raises `InvalidArgument` for a priority of a job with a lane, limits or a share.
         """
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
@@ -333,42 +271,3 @@ class FullEngine(Engine, LimitEngine, Protocol):
 
     def purge(self, queue: str, state: State) -> Steps[int]:
         """Remove all jobs in one state other than active; answers how many."""
-
-    def want_partitions(self, queue: str, partitions: int) -> None:
-        """Set the number of partitions that a queue gets when it is first used. Sends nothing."""
-
-    def partitions(self, queue: str) -> Steps[int]:
-        """How many partitions a queue has. 1: it has none."""
-
-    def repartition(self, queue: str, partitions: int) -> Steps[None]:
-        """Begin to change the number of partitions, while work continues. Workers complete the change.
-
-        Raises `InvalidArgument` if the queue cannot have this number, or if another change is under way.
-        """
-
-    def partitions_outside(self, queue: str) -> Steps[list[int]]:
-        """List partitions that have jobs and that the queue does not have, as after a restore of Redis."""
-
-    def settings(self, queue: str) -> Steps[QueueSettings]: ...
-
-    def configure(
-        self,
-        queue: str,
-        *,
-        max_length: int | None = None,
-        lane_failure: LaneFailure | None = None,
-        paused: bool | None = None,
-    ) -> Steps[QueueSettings]:
-        """Change settings of the queue; None leaves one unchanged. Answers the settings afterwards."""
-
-    def park_lane(self, queue: str, lane: str) -> Steps[bool]:
-        """Park a lane: no job of it starts until it is resumed. False: it is parked already."""
-
-    def resume_lane(self, queue: str, lane: str) -> Steps[bool]:
-        """Resume a parked lane. False: it is not parked."""
-
-    def ask_stacks(self, worker: str) -> Steps[None]:
-        """Ask a worker to announce where its handlers are. The message may be lost."""
-
-    def quiet(self, worker: str, quiet: bool = True) -> Steps[bool]:
-        """Ask a worker to start no jobs, or to start jobs again. False: no such worker."""

@@ -128,8 +128,8 @@ class SharePage:
     cursor: int
 
 
-class LimitEngine(Protocol):
-    """The operations of an engine on the limits and shares of its namespace."""
+class LimitPort(Protocol):
+    """The limits and shares of an engine's namespace: `Feature.LIMITS` and `Feature.SHARES`."""
 
     def note_limit(self, template: str, queue: str) -> None:
         """Note that the code gives jobs of a queue this limit. Sends nothing.

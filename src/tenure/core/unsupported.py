@@ -8,8 +8,8 @@ from functools import cache
 from typing import get_type_hints
 
 from tenure.core.encoding.codec import is_json
-from tenure.core.engine import Feature
 from tenure.core.errors import UnsupportedFeature
+from tenure.core.features import Feature
 from tenure.core.job import NewJob
 from tenure.core.shape import PLAIN, Shape
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from tenure.core import limits
-from tenure.core.engine import Feature, FullEngine
+from tenure.core.engine import FullEngine
 from tenure.core.steps import Steps
 from tenure.core.text import cut
 from tenure.runtime.log import log_event
@@ -53,14 +53,14 @@ def note(engine: FullEngine, entry: AuditEntry) -> Steps[None]:
         count=entry.count,
         result=entry.result,
     )
-    if Feature.HISTORY in engine.features:
-        yield from engine.note_audit(_write(entry))
+    if engine.history is not None:
+        yield from engine.history.note_audit(_write(entry))
 
 
 def entries(engine: FullEngine) -> Steps[list[AuditEntry]]:
     """Read the audit, the newest entry first. What another program has written is left out."""
     found: list[AuditEntry] = []
-    for raw in (yield from engine.audit()) if Feature.HISTORY in engine.features else ():
+    for raw in (yield from engine.history.audit()) if engine.history is not None else ():
         try:
             found.append(_read(raw))
         except msgspec.MsgspecError:

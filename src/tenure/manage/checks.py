@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tenure.core.engine import Feature, FullEngine
+from tenure.core.engine import FullEngine
 from tenure.core.errors import AccessDenied, RedisError, ReplyError
 from tenure.core.steps import Steps, T, WaitLost
 from tenure.manage.preflight import (
@@ -80,9 +80,11 @@ def layouts(engine: FullEngine) -> Steps[tuple[Finding, ...]]:
 
 def outside(engine: FullEngine) -> Steps[tuple[Finding, ...]]:
     """Find jobs in partitions that their queue does not have, as after a restore of Redis: no worker looks there."""
-    if Feature.PARTITIONS not in engine.features:
+    if engine.partitions is None:
         return ()
-    partitions, refused = yield from _of_each("partitions", engine, OUTSIDE_CHECKED, engine.partitions_outside)
+    partitions, refused = yield from _of_each(
+        "partitions", engine, OUTSIDE_CHECKED, engine.partitions.partitions_outside
+    )
     found = [f"{queue} ({', '.join(map(str, numbers))})" for queue, numbers in partitions.items() if numbers]
     if found:
         text = f"Jobs lie in partitions that their queues do not have: {_few(found)}. No worker runs them."

@@ -249,12 +249,12 @@ class JobSearch(Inspect):
         such worker, or it does not answer within five seconds, as one with a blocked event loop. Raises
         `InvalidArgument`, and `UnsupportedFeature` for the formats of other programs.
         """
-        self._client.require(Feature.STACKS)
+        presence = self._client.needed(self._client.engine.presence, Feature.STACKS)
         engine, name = self._client.engine, names.known_id(worker, "worker")
         before = yield from _worker(engine, name)
         if before is None:
             return None
-        yield from engine.ask_stacks(name)
+        yield from presence.ask_stacks(name)
         for _ in range(STACK_LOOKS):
             yield Work(partial(time.sleep, STACK_LOOK_S))
             view = yield from _worker(engine, name)

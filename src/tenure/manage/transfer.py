@@ -15,8 +15,10 @@ from tenure.client.inspect import lanes_in
 from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature, WrongState
+from tenure.core.features import Feature
 from tenure.core.job import WAITING, State
-from tenure.core.schedules.schedule import StoredSchedule
+from tenure.core.ports import LanePort, SettingsPort, needed
+from tenure.core.schedules.schedule import SchedulePort, StoredSchedule
 from tenure.core.shape import LaneFailure, LaneState, LaneView
 from tenure.core.steps import Steps, durably
 from tenure.engines.kit.moving import RESUME_MS
@@ -43,6 +45,18 @@ class Side:
     engine: FullEngine
     transfer: Transferable
     queue: str
+
+    @property
+    def settings(self) -> SettingsPort:
+        return needed(self.engine.name, self.engine.settings, Feature.PAUSE)
+
+    @property
+    def lanes(self) -> LanePort:
+        return needed(self.engine.name, self.engine.lanes, Feature.LANES)
+
+    @property
+    def schedules(self) -> SchedulePort:
+        return needed(self.engine.name, self.engine.schedules, Feature.SCHEDULES)
 
 
 @dataclass(slots=True)
@@ -90,7 +104,7 @@ class Transfer:
             for stored in self._schedules():
                 self._move_schedule(stored)
             if self.left():
-                target.run(target.engine.configure(target.queue, paused=True))
+                target.run(target.settings.configure(target.queue, paused=True))
         for _ in range(limits.PURGE_ROUNDS):
             if not self._move_page():
                 break
@@ -104,8 +118,8 @@ class Transfer:
     def check(self) -> None:
         """Raises `UnsupportedFeature` for a queue with partitions."""
         for side in (self._source, self._target):
-            count = side.run(side.engine.partitions(side.queue))
-            if count > 1:
+            partitions = side.engine.partitions
+            if partitions is not None and (count := side.run(partitions.partition_count(side.queue))) > 1:
                 raise UnsupportedFeature(
                     f"Queue {side.queue!r} has {count} partitions; a queue moves without. Set one partition on both "
                     "sides, and partitions at the destination after the move."
@@ -183,7 +197,7 @@ class Transfer:
                 target.run(target.transfer.open_lanes(target.queue, empty))
             for name, was in empty.items():
                 if was:
-                    source.run(source.engine.resume_lane(source.queue, name))
+                    source.run(source.lanes.resume_lane(source.queue, name))
 
     @staticmethod
     def _lanes(side: Side, state: LaneState) -> list[LaneView]:
@@ -192,10 +206,10 @@ class Transfer:
     def _take_settings(self) -> None:
         """Give the destination the settings that it does not have, and resume it unless the source is paused."""
         source, target = self._source, self._target
-        ours = source.run(source.engine.settings(source.queue))
-        theirs = target.run(target.engine.settings(target.queue))
+        ours = source.run(source.engine.settings_of(source.queue))
+        theirs = target.run(target.engine.settings_of(target.queue))
         target.run(
-            target.engine.configure(
+            target.settings.configure(
                 target.queue,
                 max_length=None if theirs.max_length else ours.max_length,
                 lane_failure=ours.lane_failure if theirs.lane_failure is LaneFailure.SKIP else None,
@@ -207,7 +221,7 @@ class Transfer:
         source, cursor = self._source, 0
         found: dict[str, StoredSchedule] = {}
         for _ in range(limits.PURGE_ROUNDS):
-            page = source.run(source.engine.schedule_page(source.queue, cursor))
+            page = source.run(source.schedules.schedule_page(source.queue, cursor))
             found |= {one.name: one for one in page.schedules}
             cursor = page.cursor
             if not cursor:
@@ -219,22 +233,22 @@ class Transfer:
         there, paused: its workers would add it again."""
         source, target = self._source, self._target
         if not stored.state.paused_ms:
-            source.run(source.engine.pause_schedule(source.queue, stored.name, MOVES))
-        _, current = source.run(source.engine.schedule(source.queue, stored.name))
+            source.run(source.schedules.pause_schedule(source.queue, stored.name, MOVES))
+        _, current = source.run(source.schedules.schedule(source.queue, stored.name))
         if current is None or current.spec is None:
             return
         spec, state = structs.replace(current.spec, queue=target.queue), current.state
         stays_paused = state.reason != MOVES
         times = (0, 0) if stays_paused else (state.planned_ms, state.fire_ms)
-        is_new = self._copied(target.engine.put_schedule(spec, current.digest, "", *times), (stored.name,))
-        _, there = target.run(target.engine.schedule(target.queue, stored.name))
+        is_new = self._copied(target.schedules.put_schedule(spec, current.digest, "", *times), (stored.name,))
+        _, there = target.run(target.schedules.schedule(target.queue, stored.name))
         if there is None or there.digest != current.digest:
             self.done.kept_schedules.append(stored.name)
             return
         if stays_paused:
-            target.run(target.engine.pause_schedule(target.queue, stored.name, state.reason))
+            target.run(target.schedules.pause_schedule(target.queue, stored.name, state.reason))
         if not spec.source:
-            source.run(source.engine.remove_schedule(source.queue, stored.name))
+            source.run(source.schedules.remove_schedule(source.queue, stored.name))
         self.done.schedules += is_new
 
 

@@ -153,8 +153,10 @@ class Parts(JobParts):
         )
         self.heartbeat = Heartbeat(context, keeper, self.canceller, self.executor, self.settler)
         self.scheduler = None
-        if Feature.SCHEDULES in context.engine.features:
-            self.scheduler = Scheduler(context, code.schedules, settings.source, settings.new_id)
+        if context.engine.schedules is not None:
+            self.scheduler = Scheduler(
+                context, context.engine.schedules, code.schedules, settings.source, settings.new_id
+            )
         noted = self.scheduler.note if self.scheduler is not None else lambda queue, tick_ms: None
 
         def offered() -> tuple[Sequence[str], Collection[str]]:

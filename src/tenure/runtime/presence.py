@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.engine import Feature
 from tenure.core.rates import LimitRule
 from tenure.core.worker_view import JobStack, WorkerView
 from tenure.runtime.context import WorkerContext
@@ -62,9 +61,10 @@ class Presence:
 
     async def report_ends(self) -> None:
         """Add the jobs that ended here since the last call to the history of their queues. An error loses them."""
+        history = self._engine.history
         for queue, ends in self._context.latencies.take_ends().items():
-            if Feature.HISTORY in self._engine.features:
-                await self._context.driver.run(self._engine.note_ends(queue, ends))
+            if history is not None:
+                await self._context.driver.run(history.note_ends(queue, ends))
 
     async def announce(self) -> None:
         """Announce this worker. If the reply changes whether it is quiet, announce that too."""

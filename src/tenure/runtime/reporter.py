@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from tenure.core import limits
 from tenure.core.errors import TenureError
+from tenure.core.features import Feature
 from tenure.core.job import LeaseRef
+from tenure.core.ports import needed
 from tenure.core.shape import Progress
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.jobs.held import Held, Phase
@@ -53,7 +55,8 @@ class Reporter:
             if held.phase is not Phase.RUNNING:
                 continue
             try:
-                ours = await self._driver.run(self._engine.progress(held.lease, progress))
+                results = needed(self._engine.name, self._engine.results, Feature.PROGRESS)
+                ours = await self._driver.run(results.progress(held.lease, progress))
             except TenureError as error:
                 if self._told.is_new(""):
                     log_event("redis_refused", logging.WARNING, what="progress", error=brief(error))

@@ -12,7 +12,7 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, QueueFull, TenureError, UnsupportedFeature, is_silent
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule, Tick, Ticked
+from tenure.core.schedules.schedule import SchedulePort, ScheduleSpec, StoredSchedule, Tick, Ticked
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.log import Once, brief, log_event
 
@@ -42,10 +42,15 @@ class Scheduler:
     """
 
     def __init__(
-        self, context: WorkerContext, specs: Sequence[ScheduleSpec], source: str, new_id: Callable[[], str]
+        self,
+        context: WorkerContext,
+        port: SchedulePort,
+        specs: Sequence[ScheduleSpec],
+        source: str,
+        new_id: Callable[[], str],
     ) -> None:
         self._context = context
-        self._engine = context.engine
+        self._port = port
         self._env = context.env
         self._source = source
         self._new_id = new_id
@@ -98,7 +103,7 @@ class Scheduler:
     async def _look(self, queue: str) -> None:
         """Make the ticks of a queue that are due."""
         for round_ in range(ROUNDS_MAX):
-            found = await self._context.driver.run(self._engine.due_schedules(queue, limits.PAGE_MAX))
+            found = await self._context.driver.run(self._port.due_schedules(queue, limits.PAGE_MAX))
             if found.schedules:
                 self._vain[queue] = 0
             elif not round_:
@@ -136,7 +141,7 @@ class Scheduler:
             spec.overlap,
         )
         try:
-            done = await self._context.driver.run(self._engine.tick(queue, tick))
+            done = await self._context.driver.run(self._port.tick(queue, tick))
         except (QueueFull, UnsupportedFeature) as error:
             self._note_trouble(queue, stored.name, error)
             return KEPT_MS
@@ -163,12 +168,12 @@ class Scheduler:
                     refusal = refusal or error
             if refusal is not None:
                 raise refusal
-            await self._env.sleep(self._engine.timing.presence_ms / limits.SECOND)
+            await self._env.sleep(self._context.engine.timing.presence_ms / limits.SECOND)
 
     async def _announce(self, queue: str) -> None:
         driver, mine = self._context.driver, self._specs[queue]
         earlier = {name: spec.earlier for name, spec in mine.items()}
-        reply = await driver.run(self._engine.announce_schedules(queue, self._source, self._digests[queue], earlier))
+        reply = await driver.run(self._port.announce_schedules(queue, self._source, self._digests[queue], earlier))
         for name in reply.ended:
             log_event("schedule_ended", queue=queue, schedule=name, source=self._source)
         for name in reply.refused:
@@ -178,7 +183,7 @@ class Scheduler:
             planned_ms = rules.first(spec, reply.now_ms, wanted.planned_ms, wanted.last_planned_ms)
             fire_ms = rules.fire_of(spec, planned_ms)
             digest = self._digests[queue][wanted.name]
-            if await driver.run(self._engine.put_schedule(spec, digest, wanted.current, planned_ms, fire_ms)):
+            if await driver.run(self._port.put_schedule(spec, digest, wanted.current, planned_ms, fire_ms)):
                 log_event("schedule_stored", queue=queue, schedule=wanted.name, source=self._source)
             if planned_ms:
                 known = self._due.get(queue, math.inf) - self._env.clock()

@@ -15,6 +15,7 @@ from tenure.core import limits
 from tenure.core.engine import SHOW_STACKS
 from tenure.core.errors import AccessDenied
 from tenure.core.job import LeaseRef
+from tenure.core.ports import RequestPort
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.log import Once, brief, log_event
 from tenure.runtime.ports import Messages
@@ -33,7 +34,6 @@ class Subscriber:
         self._context = context
         self._driver = context.driver
         self._signals = context.engine.signal_channel(context.worker)
-        self._requests = context.engine.request_channels(context.queues)
         self._inflight = context.inflight
         self._cancel = cancel
         self._announce = announce
@@ -45,7 +45,11 @@ class Subscriber:
 
     async def run(self) -> None:
         loops = [self._subscribe(self._signals, self._signal)]
-        loops += [self._subscribe(name, partial(self._request, queue)) for name, queue in self._requests.items()]
+        if (requests := self._context.engine.requests) is not None:
+            channels = requests.request_channels(self._context.queues)
+            loops += [
+                self._subscribe(name, partial(self._request, requests, queue)) for name, queue in channels.items()
+            ]
         tasks = [asyncio.ensure_future(loop) for loop in loops]
         try:
             await asyncio.gather(*tasks)
@@ -85,8 +89,8 @@ class Subscriber:
             return
         await self._act(message.decode("utf-8", "surrogateescape"))
 
-    async def _request(self, queue: str, message: bytes) -> None:
-        if await self._driver.run(self._context.engine.note_request(self._context.worker, queue, message)):
+    async def _request(self, requests: RequestPort, queue: str, message: bytes) -> None:
+        if await self._driver.run(requests.note_request(self._context.worker, queue, message)):
             await self._act(queue)
 
     async def _act(self, queue: str) -> None:

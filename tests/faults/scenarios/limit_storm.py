@@ -264,7 +264,7 @@ def play(stage: Stage, one: Storm) -> None:
     stage.expect(not one.waiting(), f"{one.waiting()} of {one.count} jobs have not run")
     completed = sum(one.world.run(one.world.engine.queue(queue)).totals["completed"] for queue in QUEUES)
     stage.expect(completed == one.count, f"{completed} of {one.count} jobs have completed")
-    held = {name: one.world.run(one.world.engine.limit(name)).active for name in RULES}
+    held = {name: one.world.run(one.world.engine.limits.limit(name)).active for name in RULES}
     stage.expect(not any(held.values()), f"places are lost: {held}")
     for name, what in (("kills", "kills at a call"), ("stops", "stops at a call"), ("cut replies", "cut replies")):
         stage.fault(what, one.hits[name])

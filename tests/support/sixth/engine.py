@@ -22,11 +22,10 @@ from tenure.engines.kit.encoding import as_bytes, as_text, cancelled, read_error
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.kit.outcomes import encode_outcome
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor
-from tenure.engines.kit.unsupported import Unsupported
 from tests.support.sixth.scripts import LAYOUT, SCRIPTS
 
 
-class SixthEngine(ScriptedEngine, Unsupported):
+class SixthEngine(ScriptedEngine):
     name: ClassVar[str] = "sixth"
     features: ClassVar[frozenset[Feature]] = frozenset(
         {
@@ -97,9 +96,6 @@ class SixthEngine(ScriptedEngine, Unsupported):
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Listen:
         names = {f"{self.prefix(queue)}:news": queue for queue in queues}
         return Listen(tuple(names), lambda channel, message: names.get(channel))
-
-    def result_channel(self, queue: str, id: str) -> str:
-        return f"{self.prefix(queue)}:ended"
 
     # Reading.
 

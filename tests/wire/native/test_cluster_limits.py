@@ -92,7 +92,7 @@ def test_the_engine_of_another_process_has_its_keys_in_the_same_places(world: Wo
     keeper = engine_of(engine_spec_of(world.engine))
     assert world.run(keeper.leave("w", ["q"])) == 1
     assert world.take_ids() == ["a"]
-    assert world.run(world.engine.limit("gpu")).active == 1
+    assert world.run(world.engine.limits.limit("gpu")).active == 1
 
 
 def interrupted(world: World, between: Callable[[Call], Steps[object]]) -> Steps[None]:
@@ -125,26 +125,26 @@ def test_a_note_that_is_sent_again_is_found(world: World) -> None:
 
 def test_stored_numbers_are_those_of_the_queue_that_has_the_limit(world: World) -> None:
     with pytest.raises(InvalidArgument, match="none has used 'gpu' yet"):
-        world.run(world.engine.set_limit("gpu", concurrency=2))
-    assert not world.run(world.engine.clear_limit("gpu"))
+        world.run(world.engine.limits.set_limit("gpu", concurrency=2))
+    assert not world.run(world.engine.limits.clear_limit("gpu"))
     put(world, "gpu", *"abc")
     put(world, "tenant:{tenant}", *"xyz", queue="r", name="tenant:7")
     admin = world.with_options()
-    admin.run(admin.engine.set_limit("gpu", concurrency=2))
+    admin.run(admin.engine.limits.set_limit("gpu", concurrency=2))
     assert world.take_ids() == ["a", "b"]
-    admin.run(admin.engine.set_limit("tenant:7", concurrency=3))
+    admin.run(admin.engine.limits.set_limit("tenant:7", concurrency=3))
     assert sorted(world.take_ids(queues=("r",))) == ["x", "y", "z"]
     names, cursor = [], ""
     for _ in range(6):
-        page = admin.run(admin.engine.limit_names(cursor))
+        page = admin.run(admin.engine.limits.limit_names(cursor))
         names += page.names
         cursor = page.cursor
         if not cursor:
             break
     assert sorted({*names}) == ["gpu", "tenant:7"]
-    assert admin.run(admin.engine.limit("gpu")).lanes == {"q": 1}
-    assert admin.run(admin.engine.limit("tenant:7")).active == 3
-    assert admin.run(admin.engine.clear_limit("gpu"))
+    assert admin.run(admin.engine.limits.limit("gpu")).lanes == {"q": 1}
+    assert admin.run(admin.engine.limits.limit("tenant:7")).active == 3
+    assert admin.run(admin.engine.limits.clear_limit("gpu"))
 
 
 def test_a_job_lets_the_limit_of_another_queue_rest(world: World) -> None:
@@ -153,7 +153,7 @@ def test_a_job_lets_the_limit_of_another_queue_rest(world: World) -> None:
     lease = world.take_one()
     assert world.settle(lease, Retried(BOOM, 60_000, deferred=True, limit="mail"))
     assert world.take_ids(queues=("r",)) == []
-    assert world.run(world.engine.limit("mail")).rests_ms
+    assert world.run(world.engine.limits.limit("mail")).rests_ms
     assert world.counts() == {"scheduled": 1}
     world.pass_time(61_000)
     assert world.take_ids() == ["b"]
@@ -164,10 +164,10 @@ def test_weights_of_shares_reach_queues_of_before_and_after(world: World) -> Non
         world.enqueue([NewJob(queue, id, b"p", shape=Shape(share=name)) for id in ids])
 
     share("big", *"abcdef", queue="q")
-    world.run(world.engine.set_share("big", 3))
+    world.run(world.engine.limits.set_share("big", 3))
     share("small", "x", "y", queue="q")
     share("big", *"abcdef", queue="r")
     share("small", "x", "y", queue="r")
     for queue in ("q", "r"):
         assert world.take_ids(5, queues=(queue,)) == ["a", "b", "c", "x", "d"]
-    assert world.run(world.engine.shares()).weights == {"big": 3}
+    assert world.run(world.engine.limits.shares()).weights == {"big": 3}

@@ -129,7 +129,7 @@ def test_a_purge_that_meets_the_data_loses_nothing(world: World, suffix: str, pu
     world.put("a", "b")
     for name in ("L", "M", "P"):
         world.put_in(name, name)
-    world.run(world.engine.park_lane("q", "P"))
+    world.run(world.engine.lanes.park_lane("q", "P"))
     world.put_at(5, "high")
     world.put_at(-5, "low")
     world.command("RENAME", world.key(suffix), world.key("aside"))

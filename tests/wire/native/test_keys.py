@@ -30,7 +30,7 @@ def test_a_drained_queue_leaves_only_the_fixed_keys(world: World) -> None:
         Cancelled("x"),
     ]
     world.run(world.engine.announce(WorkerView("w", ("q",), "h", 1, 1, 1, 1)))
-    world.run(world.engine.note_ends("q", Ends(completed=1)))
+    world.run(world.engine.history.note_ends("q", Ends(completed=1)))
     world.put(*(f"j{n}" for n in range(20)), task="t")
     world.put("late", delay_ms=500)
     leases = world.take(len(outcomes))
@@ -40,7 +40,7 @@ def test_a_drained_queue_leaves_only_the_fixed_keys(world: World) -> None:
     world.audit()
     for n, act in enumerate(("cancel", "discard", "cancel", "discard")):
         world.run(getattr(world.engine, act)("q", f"j{15 + n}"))
-    world.run(world.engine.result("q", "j14"))
+    world.run(world.engine.results.result("q", "j14"))
     world.maintain(["t"])
     world.pass_time(2_000)
     world.audit()
@@ -78,7 +78,7 @@ def test_many_held_jobs_are_kept_as_a_table(world: World) -> None:
 
 def test_the_note_that_somebody_waits_goes_away_by_itself(world: World) -> None:
     world.put("a")
-    world.run(world.engine.result("q", "a"))
+    world.run(world.engine.results.result("q", "a"))
     assert world.command("PTTL", world.key("watched")) > 0
 
 

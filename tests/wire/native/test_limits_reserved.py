@@ -95,7 +95,7 @@ def test_places_above_its_cost_stay_free_for_others(world: World) -> None:
     floods.has_waited()
     floods.until("both", 20)
     for _ in range(20):
-        assert world.run(world.engine.limit("b")).active >= 2
+        assert world.run(world.engine.limits.limit("b")).active >= 2
         floods.turn()
 
 
@@ -108,7 +108,7 @@ def test_when_it_cannot_start_any_more_its_places_are_for_others(world: World, e
     if end == "cancel":
         world.run(world.engine.cancel("q", "both"))
     else:
-        world.run(world.engine.configure("q", paused=True))
+        world.run(world.engine.settings.configure("q", paused=True))
     before = len(floods.started)
     while len(floods.started) <= before + 4:
         floods.turn()

@@ -15,8 +15,8 @@ from tests.support.world import BOOM, World
 
 def test_the_audit_keeps_the_last_entries_newest_first(world: World) -> None:
     for number in range(AUDIT_MAX + 3):
-        world.run(world.engine.note_audit(f"{number}".encode()))
-    entries = world.run(world.engine.audit())
+        world.run(world.engine.history.note_audit(f"{number}".encode()))
+    entries = world.run(world.engine.history.audit())
     assert entries[0] == f"{AUDIT_MAX + 2}".encode()
     assert (len(entries), entries[-1], world.command("LLEN", "{test}:audit")) == (AUDIT_MAX, b"3", AUDIT_MAX)
     assert 89 * limits.DAY < world.command("PTTL", "{test}:audit") <= 90 * limits.DAY
@@ -28,8 +28,8 @@ def test_an_entry_whose_answer_was_lost_is_noted_once(world: World) -> None:
         assert sent_again(call, reply, send) == reply
         return reply
 
-    step(world.engine.note_audit(b"once"), Session("s"), send_with(world.driver), twice)
-    assert world.run(world.engine.audit()) == [b"once"]
+    step(world.engine.history.note_audit(b"once"), Session("s"), send_with(world.driver), twice)
+    assert world.run(world.engine.history.audit()) == [b"once"]
 
 
 @pytest.mark.parametrize("state", [State.READY, State.BROKEN, State.COMPLETED])

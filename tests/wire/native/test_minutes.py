@@ -19,11 +19,11 @@ HIGHEST = 2**24 - 1
 
 
 def note(world: World, ends: Ends, queue: str = "q") -> None:
-    world.run(world.engine.note_ends(queue, ends))
+    world.run(world.engine.history.note_ends(queue, ends))
 
 
 def minutes(world: World, queue: str = "q") -> Minutes:
-    found: Minutes = world.run(world.engine.minutes(queue))
+    found: Minutes = world.run(world.engine.history.minutes(queue))
     return found
 
 
@@ -83,7 +83,7 @@ def test_a_report_that_is_sent_again_counts_once(world: World) -> None:
         assert sent_again(call, reply, send) == reply
         return reply
 
-    step(world.engine.note_ends("q", Ends(completed=7)), Session("s"), send_with(world.driver), twice)
+    step(world.engine.history.note_ends("q", Ends(completed=7)), Session("s"), send_with(world.driver), twice)
     assert sums(world) == (7, 0, 0, 0)
 
 

@@ -18,5 +18,5 @@ def test_foreign_data_stops_a_tick_before_it_changes_anything(world: World, key:
     world.command("SET", world.key(key), "foreign")
     before = world.dump()
     with pytest.raises(WrongState):
-        world.run(world.engine.tick("q", one))
+        world.run(world.engine.schedules.tick("q", one))
     assert world.dump() == before

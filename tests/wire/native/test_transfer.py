@@ -43,7 +43,7 @@ def drained(world: World) -> list[str]:
 
 
 def pause_there(world: World) -> None:
-    world.run(world.engine.configure(THERE, paused=True))
+    world.run(world.engine.settings.configure(THERE, paused=True))
 
 
 def test_all_that_waits_moves_in_its_order_in_front_of_newer_jobs(world: World) -> None:
@@ -215,25 +215,25 @@ def test_blocked_and_parked_lanes_stay_so(world: World) -> None:
     world.settle(leases["x1"], Failed(BOOM))
     world.finish(leases["y1"])
     for lane in ("y", "z"):
-        world.run(world.engine.park_lane("q", lane))
+        world.run(world.engine.lanes.park_lane("q", lane))
     move(world)
     assert drained(world) == []
-    settings = world.run(world.engine.settings(THERE))
+    settings = world.run(world.engine.settings_of(THERE))
     assert (settings.lane_failure, settings.max_length, settings.paused) == (LaneFailure.BLOCK, 50, False)
-    assert world.run(world.engine.lane(THERE, "x")).blocked_by == "x1"
-    assert {world.run(world.engine.lane(THERE, lane)).state for lane in ("y", "z")} == {LaneState.PARKED}
+    assert world.run(world.engine.lanes.lane(THERE, "x")).blocked_by == "x1"
+    assert {world.run(world.engine.lanes.lane(THERE, lane)).state for lane in ("y", "z")} == {LaneState.PARKED}
     assert world.run(world.engine.retry(THERE, "x1"))
     assert drained(world) == ["x1", "x2"]
-    assert world.run(world.engine.resume_lane(THERE, "z"))
+    assert world.run(world.engine.lanes.resume_lane(THERE, "z"))
     assert drained(world) == ["z1"]
     assert world.lanes(LaneState.PARKED) == []
-    world.run(world.engine.resume_lane(THERE, "y"))
+    world.run(world.engine.lanes.resume_lane(THERE, "y"))
 
 
 def test_without_room_all_stays_as_it_was(world: World) -> None:
     world.put("a", "b", "c")
     world.put_in("x", "x1", "x2", "x3")
-    world.run(world.engine.configure(THERE, max_length=5))
+    world.run(world.engine.settings.configure(THERE, max_length=5))
     with pytest.raises(QueueFull):
         move(world)
     ids = world.drain("q")
@@ -364,7 +364,7 @@ def test_a_paused_source_leaves_the_destination_paused(world: World) -> None:
     world.configure(paused=True)
     move(world)
     assert drained(world) == []
-    world.run(world.engine.configure(THERE, paused=False))
+    world.run(world.engine.settings.configure(THERE, paused=False))
     assert drained(world) == ["a"]
     world.configure(paused=False)
 
@@ -426,17 +426,17 @@ def test_a_queue_does_not_move_to_itself(world: World) -> None:
 
 
 def schedule(world: World, queue: str, name: str) -> StoredSchedule | None:
-    found: StoredSchedule | None = world.run(world.engine.schedule(queue, name))[1]
+    found: StoredSchedule | None = world.run(world.engine.schedules.schedule(queue, name))[1]
     return found
 
 
 def test_schedules_move_with_their_next_tick_and_tick_on_one_side_only(world: World) -> None:
-    now_ms = world.run(world.engine.schedule("q", "none"))[0]
+    now_ms = world.run(world.engine.schedules.schedule("q", "none"))[0]
     tick_ms = now_ms + 60_000
     for name, source in (("own", ""), ("paused", ""), ("code", "shop:app")):
         spec = ScheduleSpec(name=name, queue="q", every_ms=60_000, source=source)
-        assert world.run(world.engine.put_schedule(spec, f"d-{name}", "", tick_ms, tick_ms))
-    world.run(world.engine.pause_schedule("q", "paused", "too loud"))
+        assert world.run(world.engine.schedules.put_schedule(spec, f"d-{name}", "", tick_ms, tick_ms))
+    world.run(world.engine.schedules.pause_schedule("q", "paused", "too loud"))
     assert (move(world).schedules, move(world).schedules) == (3, 0)
     assert schedule(world, "q", "own") is schedule(world, "q", "paused") is None
     kept, own, code, paused = (
@@ -451,7 +451,7 @@ def test_schedules_move_with_their_next_tick_and_tick_on_one_side_only(world: Wo
     assert {(one.state.planned_ms, one.state.paused_ms) for one in (own, code)} == {(tick_ms, 0)}
     assert (paused.state.reason, bool(paused.state.paused_ms)) == ("too loud", True)
     other = ScheduleSpec(name="own", queue="q", every_ms=30_000)
-    assert world.run(world.engine.put_schedule(other, "d-other", "", tick_ms, tick_ms))
+    assert world.run(world.engine.schedules.put_schedule(other, "d-other", "", tick_ms, tick_ms))
     assert move(world).kept_schedules == ["own"]
     for queue, name in (("q", "own"), ("q", "code"), (THERE, "own"), (THERE, "code"), (THERE, "paused")):
-        world.run(world.engine.remove_schedule(queue, name))
+        world.run(world.engine.schedules.remove_schedule(queue, name))

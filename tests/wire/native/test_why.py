@@ -141,7 +141,7 @@ def test_lane_parked(world: World, by: str, text: str, command: str) -> None:
     elif by == CLOSED_BY:
         world.run(NativeTransfer(world.engine).close_lanes("q", ["L 1"]))
     else:
-        world.run(world.engine.park_lane("q", "L 1"))
+        world.run(world.engine.lanes.park_lane("q", "L 1"))
     lane = Culprit("lane", "L 1", "q")
     found = check(why(world, "b"), WhyCode.LANE_PARKED, f"lane L 1 is parked by {text}", lane, command)
     assert found.since_ms is not None

@@ -97,8 +97,8 @@ OPERATIONS: dict[str, tuple[Callable[[Scene], Steps[Any]], tuple[str, ...]]] = {
     "cancel of an original's job": (act("cancel", "q", "e1"), ("e1",)),
     "cancel a lane": (act("cancel_all", "q", "A"), ("a3", "a4")),
     "purge": (act("purge", "q", State.READY), ("a3", "a4", "b1", *LANES["E"])),
-    "park": (act("park_lane", "q", "B"), ()),
-    "resume": (act("configure", "q", paused=False), ()),
+    "park": (act("lanes.park_lane", "q", "B"), ()),
+    "resume": (act("settings.configure", "q", paused=False), ()),
 }
 """With the jobs that they end, or may end."""
 CASES = [pytest.param(name, k, id=f"{name}, call {k}") for name in OPERATIONS for k in (1, 2)]

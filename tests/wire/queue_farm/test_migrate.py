@@ -66,10 +66,10 @@ def test_lanes_move_in_their_order_and_those_with_active_jobs_stay(world: World)
         for lane, ids in lanes.items():
             world.put_in(lane, ids[i], own_id=True)
     world.put_in("held", "h1", "h2")
-    world.run(world.engine.park_lane("q", "l0"))
+    world.run(world.engine.lanes.park_lane("q", "l0"))
     world.take(61)
     world.run(world.engine.leave("w", ["q"]))
-    world.run(world.engine.resume_lane("q", "l0"))
+    world.run(world.engine.lanes.resume_lane("q", "l0"))
     theirs = Original(world)
     theirs.take("held")
     assert migrate(world) == 7 * 60

@@ -244,8 +244,8 @@ class ScheduleView:
         return tuple(at for at in each if self.end is None or at <= self.end)
 
 
-class ScheduleEngine(Protocol):
-    """The operations on schedules. An engine without `Feature.SCHEDULES` raises `UnsupportedFeature`."""
+class SchedulePort(Protocol):
+    """`Feature.SCHEDULES`."""
 
     def announce_schedules(
         self, queue: str, source: str, digests: Mapping[str, str], earlier: Mapping[str, Sequence[str]]

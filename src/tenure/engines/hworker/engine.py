@@ -24,10 +24,9 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import RAW, as_bytes
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.kit.outcomes import encode_outcome
-from tenure.engines.kit.unsupported import Unsupported
 
 
-class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
+class HworkerEngine(ScriptedEngine, HworkerController):
     """A pool that workers of hworker share: engine, inspector and controller.
 
         engine = HworkerEngine("printer")
@@ -137,6 +136,3 @@ class HworkerEngine(ScriptedEngine, HworkerController, Unsupported):
     def rules(self) -> AclRules:
         """The rights that this engine needs of a user of Redis."""
         return rules_of(self.pool)
-
-    def result_channel(self, queue: str, id: str) -> str:
-        return f"{self.shared()}:ended:{id}"

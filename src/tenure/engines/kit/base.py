@@ -4,7 +4,7 @@ operations that are alike in all of them."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -14,6 +14,18 @@ from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NewerLayout, ReplyError
 from tenure.core.job import WAITING, JobView, Page, QueueView, State
+from tenure.core.ports import (
+    DelayPort,
+    HistoryPort,
+    LanePort,
+    PartitionPort,
+    PresencePort,
+    RequestPort,
+    ResultPort,
+    SettingsPort,
+)
+from tenure.core.rates import LimitPort
+from tenure.core.schedules.schedule import SchedulePort
 from tenure.core.shape import QueueSettings
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
 from tenure.core.why import JobFacts
@@ -33,7 +45,22 @@ _TOTALS: Final = frozenset(
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
-class Scripted(ABC):
+class Portless:
+    """An engine has the ports (`core.ports`) that it sets: none as a rule."""
+
+    results: ResultPort | None = None
+    schedules: SchedulePort | None = None
+    limits: LimitPort | None = None
+    lanes: LanePort | None = None
+    delays: DelayPort | None = None
+    settings: SettingsPort | None = None
+    partitions: PartitionPort | None = None
+    history: HistoryPort | None = None
+    presence: PresencePort | None = None
+    requests: RequestPort | None = None
+
+
+class Scripted(Portless, ABC):
     """The base of the engine, the inspector and the controller of one wire format."""
 
     scripts: ClassVar[Mapping[str, Script]]
@@ -72,13 +99,6 @@ class Scripted(ABC):
     def signal_channel(self, worker: str) -> str:
         return f"{self.shared()}:signal:{worker}"
 
-    def request_channels(self, queues: Sequence[str]) -> Mapping[str, str]:
-        return {}
-
-    def note_request(self, worker: str, queue: str, message: bytes) -> Steps[bool]:
-        yield Draw()
-        return False
-
     def layout_of(self, queue: str) -> Steps[int]:
         """The highest layout version that any release has written to a queue."""
         stored = yield Command(("HGET", f"{self.prefix(queue)}:meta", "layout"))
@@ -92,7 +112,7 @@ class Scripted(ABC):
     def queue(self, name: str) -> Steps[QueueView]:
         return self._counted(name, (yield from self._ask("counts", name)))
 
-    def settings(self, queue: str) -> Steps[QueueSettings]:
+    def settings_of(self, queue: str) -> Steps[QueueSettings]:
         return (yield from self.queue(queue)).settings
 
     def facts(self, queue: str, id: str) -> Steps[JobFacts | None]:
@@ -100,7 +120,7 @@ class Scripted(ABC):
         if view is None:
             return None
         can_pause = Feature.PAUSE in self.features and view.state in WAITING
-        return JobFacts(view=view, is_paused=can_pause and (yield from self.settings(queue)).paused)
+        return JobFacts(view=view, is_paused=can_pause and (yield from self.settings_of(queue)).paused)
 
     def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
         """Ready jobs only, in their order."""

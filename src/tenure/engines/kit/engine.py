@@ -63,9 +63,6 @@ class ScriptedEngine(Scripted):
         """Raise `UnsupportedFeature` or `InvalidArgument` for a job that the format cannot hold, before any is sent."""
         check_job(self.name, self._lacking, job)
 
-    def note_limit(self, template: str, queue: str) -> None:
-        """A limit of this engine, if it has limits, holds for all queues."""
-
     @staticmethod
     @abstractmethod
     def _new_part(position: int, job: NewJob) -> Part:

@@ -62,8 +62,13 @@ class NativeEngine(PartitionedEngine):
         self.namespace = namespace
         self.config = config or NativeConfig()
         super().__init__(self.config.timing, self.config.as_argument())
+        self.results = self.schedules = self.limits = self.lanes = self.delays = self
+        self.settings = self.partitions = self.history = self.presence = self
         self._full: dict[tuple[str, str], int] = {}
         """Script and place of a queue that was more than plain, and for how many calls that is taken for granted."""
+
+    def note_limit(self, template: str, queue: str) -> None:
+        """A limit holds for all queues."""
 
     def _run(self, script: str, queue: str, args: tuple[Arg, ...], plain: bool = True) -> Steps[Reply]:
         """Call the plain script first: lua/claim.lua or lua/settle.lua. The full one is called for what the plain one

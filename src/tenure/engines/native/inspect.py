@@ -112,7 +112,7 @@ class NativeInspector(Scripted):
     def _one_lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return _read_lane((yield from self._ask("lane", queue, encoded(lane))), self.prefix(queue))
 
-    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+    def lane_page(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         if state is LaneState.IDLE:
             raise invalid("state", "ready, busy, blocked or parked", "idle", "Redis has nothing of idle lanes.")
         following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)

@@ -16,7 +16,6 @@ from tenure.engines.kit.chunks import Part, args_of
 from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.kit.engine import ScriptedEngine
-from tenure.engines.kit.unsupported import Unsupported
 from tenure.engines.queue_farm.config import PEEK_MS, QueueFarmConfig
 from tenure.engines.queue_farm.control import QueueFarmController
 from tenure.engines.queue_farm.inspect import QueueFarmInspector
@@ -26,7 +25,7 @@ from tenure.engines.queue_farm.scripts import LAYOUT, SCRIPTS
 from tenure.engines.queue_farm.wire import NAME, REASONS, FarmDropped, check_new, naming_key, new_part, outcome_part
 
 
-class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, Unsupported):
+class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine):
     """`manager`: the name that jobs of this producer carry as their managerId."""
 
     name: ClassVar[str] = NAME
@@ -56,6 +55,7 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
         self.config = config or QueueFarmConfig()
         self.manager = manager
         super().__init__(self.config.timing, self.config.as_argument())
+        self.lanes = self.settings = self
 
     def prefix(self, queue: str) -> str:
         """The beginning of Tenure's keys. Raises `InvalidArgument` for a queue other than `default`."""
@@ -112,6 +112,3 @@ class QueueFarmEngine(QueueFarmInspector, QueueFarmController, ScriptedEngine, U
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
         reclaimed, pruned, unparked, more = reply
         return Maintained(0, reclaimed, pruned, unparked, more == 1)
-
-    def result_channel(self, queue: str, id: str) -> str:
-        return f"{self.shared()}:ended:{id}"

@@ -75,7 +75,7 @@ class QueueFarmInspector(WorkersInspector):
     def lane(self, queue: str, lane: str) -> Steps[LaneView]:
         return _lane([as_bytes(lane), *(yield from self._ask("lane", queue, as_bytes(lane)))])
 
-    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+    def lane_page(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         following, rows = yield from self._ask("lanes", queue, state.value, cursor, limit)
         return LanePage(tuple(_lane(row) for row in rows), following)
 

@@ -14,7 +14,6 @@ from tenure.engines.kit.chunks import Part, args_of
 from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.kit.envelope import read_record
-from tenure.engines.kit.unsupported import Unsupported
 from tenure.engines.redis_work_queue.clean import DeepPass, LightPass, leftovers, requeue_unlisted
 from tenure.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
 from tenure.engines.redis_work_queue.control import RedisWorkQueueController
@@ -31,7 +30,7 @@ from tenure.engines.redis_work_queue.scripts import LAYOUT, SCRIPTS
 from tenure.engines.redis_work_queue.wire import NAME, new_part, outcome_part, take_while_waiting
 
 
-class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQueueController, Unsupported):
+class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQueueController):
     """Queues that clients of redis-work-queue share: engine, inspector and controller.
 
     engine = RedisWorkQueueEngine("jobs")
@@ -137,6 +136,3 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
             if not self._is_searching(queue):
                 break
             yield from self._passes[queue].step(self.config)
-
-    def result_channel(self, queue: str, id: str) -> str:
-        return f"{self.shared()}:ended:{id}"

@@ -19,7 +19,6 @@ from tenure.engines.kit.config import META_TTL_MS, PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import RAW, as_bytes, as_text, cancelled
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.kit.outcomes import encode_outcome
-from tenure.engines.kit.unsupported import Unsupported
 from tenure.engines.worqr.clean import Sweep, return_processes
 from tenure.engines.worqr.config import SWEEP_STEPS, WorqrConfig
 from tenure.engines.worqr.control import WorqrController
@@ -32,7 +31,7 @@ FOREIGN_FORMS_MOST = 10_000
 """Claimed jobs whose envelope another program wrote, so that its bytes must be remembered."""
 
 
-class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
+class WorqrEngine(ScriptedEngine, WorqrController):
     """Queues that clients of worqr share: engine, inspector and controller.
 
         engine = WorqrEngine("worqr")
@@ -68,6 +67,7 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         self.base = check_prefix(base)
         self.config = config or WorqrConfig()
         super().__init__(self.config.timing, self.config.as_argument())
+        self.requests = self
         self._md5s: dict[str, str] = {}
         self._sweep: Sweep | None = None
 
@@ -145,9 +145,6 @@ class WorqrEngine(ScriptedEngine, WorqrController, Unsupported):
         args = (as_bytes(worker), cancelled(""), message)
         found: int = yield from self._ask("note_cancel", queue, *args)
         return found > 0
-
-    def result_channel(self, queue: str, id: str) -> str:
-        return channel(self.base, queue, "done")
 
 
 def _enqueued(part: Part, added: bool) -> Enqueued:

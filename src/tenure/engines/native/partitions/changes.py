@@ -85,7 +85,7 @@ class PartitionChanges:
         return (yield from self._install(queue, map, number, map.number))
 
     def _install(self, queue: str, map: PartitionMap, number: int, before: int) -> Steps[PartitionMap]:
-        max_length = (yield from self._engine.settings(queue)).max_length
+        max_length = (yield from self._engine.settings_of(queue)).max_length
         wanted = PartitionMap(number, map.version + 1, before, max_length)
         found = yield from self._maps.install(queue, wanted)
         if (found.number, found.version, found.before) != (number, wanted.version, before):

@@ -154,7 +154,7 @@ class PartitionedController(PartitionedInspector):
                 yield from self._finish_moves_of(queue, home)
 
         yield from self.changes.following(queue, resume)
-        if (yield from self.partitions(queue)) > 1:
+        if (yield from self.partition_count(queue)) > 1:
             for home in resumed:
                 yield from self._post(home)
         return bool(resumed)
@@ -172,7 +172,7 @@ class PartitionedController(PartitionedInspector):
     def _posting(self, queue: str, steps: Steps[T]) -> Steps[T]:
         """Schedules and the jobs of their ticks are in the first partition."""
         answer = yield from steps
-        if (yield from self.partitions(queue)) > 1:
+        if (yield from self.partition_count(queue)) > 1:
             yield from self._post(queue)
         return answer
 

@@ -94,7 +94,7 @@ class PartitionedEngine(PartitionedProducer):
         is_posted = False
         for queue in queues:
             try:
-                partitions = yield from self.partitions(queue)
+                partitions = yield from self.partition_count(queue)
             except TenureError as error:
                 if is_away(error) or len(queues) == 1:
                     raise
@@ -178,7 +178,7 @@ class PartitionedEngine(PartitionedProducer):
     def _known_partitions(self, queue: str) -> Steps[int]:
         """As `partitions`, or the last known number where Redis refuses the call: the claim reports that."""
         try:
-            return (yield from self.partitions(queue))
+            return (yield from self.partition_count(queue))
         except TenureError as error:
             if is_away(error):
                 raise

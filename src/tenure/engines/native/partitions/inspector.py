@@ -43,7 +43,7 @@ class PartitionedInspector(Controlled):
         self.maps = PartitionMaps(self)
         self.changes = PartitionChanges(self, self.maps, self._post)
 
-    def partitions(self, queue: str) -> Steps[int]:
+    def partition_count(self, queue: str) -> Steps[int]:
         """How many partitions of a queue may have jobs. 1: it has none."""
         return (yield from self.maps.of(queue)).places
 
@@ -105,7 +105,7 @@ class PartitionedInspector(Controlled):
     def queue(self, name: str) -> Steps[QueueView]:
         return (yield from self._all_of_queue(name, skips_lost=True))
 
-    def settings(self, queue: str) -> Steps[QueueSettings]:
+    def settings_of(self, queue: str) -> Steps[QueueSettings]:
         return (yield from self._all_of_queue(queue)).settings
 
     def _all_of_queue(self, name: str, *, skips_lost: bool = False) -> Steps[QueueView]:
@@ -200,10 +200,10 @@ class PartitionedInspector(Controlled):
                 break
         return idle[-1]
 
-    def lanes(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
+    def lane_page(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         places = yield from self._places(queue)
         inner, number = divmod(cursor, len(places))
-        page = yield from super().lanes(places[number], state, inner, limit)
+        page = yield from super().lane_page(places[number], state, inner, limit)
         if page.cursor:
             return replace(page, cursor=page.cursor * len(places) + number)
         return replace(page, cursor=(number + 1) % len(places))
