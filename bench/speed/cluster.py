@@ -25,6 +25,7 @@ from tenure.core.partitions import home_of
 from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Command, Invoke, Steps
 from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.drivers import blocking_driver
 from tenure.redis.embedded.binary import find_server
 from tenure.redis.sync import SyncDriver
@@ -169,15 +170,15 @@ def drain(cluster: Cluster, partitions: int, lanes: int, jobs: int) -> Drained:
 
 
 def _work(
-    driver: SyncDriver, worker: NativeClusterEngine, name: str, of_lane: dict[str, int] | None, calls: Counter[str]
+    driver: SyncDriver, worker: PartitionedEngine, name: str, of_lane: dict[str, int] | None, calls: Counter[str]
 ) -> int:
     leases = driver.run(_counting(worker.lease(name, [QUEUE], BATCH, of_lane=of_lane), calls)).leases
     driver.run(_counting(worker.settle([(lease, Completed()) for lease in leases]), calls))
     return len(leases)
 
 
-def _engine(partitions: int) -> NativeClusterEngine:
-    made = NativeClusterEngine("bench")
+def _engine(partitions: int) -> PartitionedEngine:
+    made = PartitionedEngine("bench", make=NativeClusterEngine)
     made.want_partitions(QUEUE, partitions)
     return made
 
@@ -210,7 +211,7 @@ def _post_us(cluster: Cluster) -> float:
     with closing(blocking_driver(cluster.url)) as driver:
         meter = Meter(cluster.masters)
         for number in range(POSTS // 2):
-            driver.run(_one(Invoke(engine.scripts["post"], (engine.prefix(QUEUE),), (number % FEW,))))
+            driver.run(_one(Invoke(engine.native.scripts["post"], (engine.prefix(QUEUE),), (number % FEW,))))
             driver.run(_one(Command(("LPOP", f"{engine.prefix(QUEUE)}:post"))))
         return meter.cost(POSTS).busiest_us
 

@@ -7,7 +7,7 @@ import pytest
 from tenure.core.errors import NewerLayout
 from tenure.core.outcome import Completed
 from tenure.engines.kit.scripts import load
-from tests.support.engines import GRACE_MS, LEASE_MS
+from tests.support.engines import GRACE_MS, LEASE_MS, inner
 from tests.support.world import World
 
 
@@ -75,7 +75,7 @@ def next_release(world: World) -> World:
     package = world.entry.scripts.__package__
     words = world.entry.scripts.WORDS | {"LAYOUT": world.engine.layout + 1}
     assert package is not None
-    getattr(release.engine, "unnamed", release.engine).scripts = load(
+    inner(getattr(release.engine, "unnamed", release.engine)).scripts = load(
         package, words, kits=getattr(world.entry.scripts, "KITS", ())
     )
     return release

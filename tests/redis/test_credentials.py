@@ -19,8 +19,8 @@ import redis
 from tenure import InvalidArgument, State, Tenure
 from tenure.core.engine import Timing
 from tenure.core.errors import AccessDenied, Unreachable
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.credentials import CALLS_MOST, Login, NoCredentials, blocking_login
@@ -259,7 +259,7 @@ def test_masters_and_nodes_get_them_and_sentinels_have_their_own() -> None:
 async def test_a_keeper_process_asks_its_worker_and_keeps_the_last_for_a_worker_that_does_not_respond(
     vault: Vault,
 ) -> None:
-    spec = engine_spec_of(NativeEngine("lh", NativeConfig(timing=Timing(beat_ms=50))))
+    spec = engine_spec_of(PartitionedEngine("lh", NativeConfig(timing=Timing(beat_ms=50))))
     keeper = KeeperLink(vault.server.url, spec, credentials=vault.alogin)
     await keeper.start("w", ["q"])
     keeper.keep(frozenset({"q"}))

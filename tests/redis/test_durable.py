@@ -11,7 +11,7 @@ from tenure.client.enqueue import enqueue_durably
 from tenure.core.errors import NotDurable, QueueFull, ReplyError, WrongState
 from tenure.core.job import NewJob, State
 from tenure.core.steps import Command, Draw, Durable, Invoke, Reply, Script, Steps, durably
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.testing.server import RedisServer
 from tests.redis.conftest import Drive
 from tests.redis.operations import RECORD, command, invoke, record
@@ -62,7 +62,7 @@ def test_too_few_replicas_are_counted_and_the_answer_is_kept(pair: Pair, drive: 
 
 
 def test_an_enqueue_that_is_not_durable_says_so_and_can_be_repeated(pair: Pair, drive: MakeDrive) -> None:
-    one, engine = drive(pair.master.tcp_url), NativeEngine("shop")
+    one, engine = drive(pair.master.tcp_url), PartitionedEngine("shop")
     job = NewJob("orders", "order-1", b"payload s3cret", own_id=True)
     pair.replica.pause()
     try:
@@ -120,7 +120,7 @@ def test_a_user_who_may_not_wait_is_told_and_the_write_counts(pair: Pair, drive:
     assert (done.answer, done.replicas) == (1, 0)
     assert "NOPERM" in done.trouble
     with pytest.raises(NotDurable, match="refused to wait for its replicas") as caught:
-        one.run(enqueue_durably(NativeEngine("shop"), [NewJob("orders", "a", b"")], 1))
+        one.run(enqueue_durably(PartitionedEngine("shop"), [NewJob("orders", "a", b"")], 1))
     assert caught.value.trouble == done.trouble
     assert one.run(command("ECHO", "in order")) == b"in order"
 

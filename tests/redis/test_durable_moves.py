@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from tenure.core.job import NewJob, State
 from tenure.core.partitions import place_of
 from tenure.core.steps import Command, Durable, Invoke, Reply, Steps, durably
 from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tests.redis.operations import RECORD
 from tests.redis.watched import Pair, until
@@ -31,7 +33,7 @@ def driver(pair: Pair) -> Iterator[SyncDriver]:
 
 
 def test_a_change_of_partitions_forgets_no_job_before_replicas_have_it(pair: Pair, driver: SyncDriver) -> None:
-    engine = NativeClusterEngine("test", durable=1)
+    engine = PartitionedEngine("test", make=partial(NativeClusterEngine, durable=1))
     ids = {f"id-{n}" for n in range(20)}
     driver.run(engine.enqueue([NewJob("q", id, b"p", own_id=True, delay_ms=3_600_000) for id in ids]))
     driver.run(engine.repartition("q", 8))
@@ -65,7 +67,7 @@ def test_a_change_of_partitions_forgets_no_job_before_replicas_have_it(pair: Pai
 def test_a_migration_from_another_format_waits_for_the_replicas_of_its_destination(
     pair: Pair, driver: SyncDriver
 ) -> None:
-    engine = NativeClusterEngine("test", durable=1)
+    engine = PartitionedEngine("test", make=partial(NativeClusterEngine, durable=1))
     pair.replica.pause()
     try:
         with pytest.raises(NotDurable):

@@ -16,7 +16,7 @@ from tenure.core.engine import HeartbeatReply
 from tenure.core.errors import NotDurable
 from tenure.core.job import NewJob
 from tenure.core.outcome import Completed
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.sync import SyncDriver
@@ -49,7 +49,7 @@ def drivers() -> Iterator[Callable[[str], SyncDriver]]:
 
 @pytest.mark.usefixtures("waits_long")
 def test_a_failover_loses_nothing_that_was_durable(watched: Watched, drivers: Callable[[str], SyncDriver]) -> None:
-    engine, driver, old, new = NativeEngine("shop"), drivers(watched.url()), watched.master, watched.replica
+    engine, driver, old, new = PartitionedEngine("shop"), drivers(watched.url()), watched.master, watched.replica
     sure = {f"sure-{number}" for number in range(50)}
     for id in sure:
         driver.run(enqueue_durably(engine, [NewJob(QUEUE, id, b"x")], 1))
@@ -81,7 +81,7 @@ def test_a_failover_loses_nothing_that_was_durable(watched: Watched, drivers: Ca
 @pytest.mark.usefixtures("waits_long")
 async def test_the_keeper_follows_the_master(watched: Watched, drivers: Callable[[str], SyncDriver]) -> None:
     """The process that keeps the leases, over the same URL: the lease of a job outlives the failover."""
-    engine, driver = NativeEngine("shop"), drivers(watched.url())
+    engine, driver = PartitionedEngine("shop"), drivers(watched.url())
     driver.run(enqueue_durably(engine, [NewJob(QUEUE, "long", b"x")], 1))
     [lease] = driver.run(engine.lease("w", (QUEUE,), 1)).leases
     watched.master.command("WAIT", 1, 5_000)

@@ -14,8 +14,8 @@ from tenure.core.engine import Timing
 from tenure.core.job import NewJob
 from tenure.core.steps import Command, Invoke, Script, Steps
 from tenure.core.waiting import Lead, led_by
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
@@ -76,7 +76,7 @@ def test_a_wait_that_is_refused_does_not_cost_the_claim(server: RedisServer, bot
 
 
 def test_a_claim_under_a_nonce_is_led_too(server: RedisServer, both: Both) -> None:
-    engine = NativeEngine("tenure")
+    engine = PartitionedEngine("tenure")
     both.run(engine.enqueue([NewJob("q", "a", b"")]))
     both.run(engine.maintain(["q"], []))
     wait = engine.wait("w", ["q"], 5_000)
@@ -100,7 +100,7 @@ def test_a_claim_that_lost_its_connection_while_it_waited_is_sent_again(server: 
     cutting.join()
 
 
-class Leading(NativeEngine):
+class Leading(PartitionedEngine):
     """Workers of several queues wait and claim in one write, too, for one queue after the other."""
 
     led = 0

@@ -61,7 +61,7 @@ def test_a_process_that_knows_of_no_partitions_is_refused_where_it_matters(world
     world.run(other(world).engine.maps.install("q", PartitionMap(1, version=2)))
     laned = [NewJob("q", "x", b"p", shape=Shape(lane="a"))]
     with pytest.raises(ReplyError, match="TNMAP"):
-        world.run(stale.engine._add_to("q", laned, [0], {}, stale.engine._add))
+        world.run(stale.engine.native.add_to("q", laned, [0], {}, stale.engine.native.add))
     stale.put("plain")
     assert stale.engine.maps.known("q").version == 0
     stale.put_in("lane", "laned")

@@ -16,7 +16,7 @@ from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.repartition import Change, map_of, other, parted, run_all
 from tests.support.command import call
-from tests.support.engines import NATIVE
+from tests.support.engines import NATIVE, list_again
 from tests.support.native import audit
 from tests.support.schedules import put, spec
 from tests.support.stepping import stop_after, without
@@ -81,7 +81,7 @@ def test_processes_that_know_partitions_follow_an_emptied_redis(world: World) ->
 def test_a_producer_continues_while_the_node_with_the_list_of_queues_is_lost(world: World) -> None:
     lost, producer = [world.engine.shared()], other(world)
     producer.put("first")
-    producer.engine._registered["q"] = 0.0  # it is time to list the queue again
+    list_again(producer.engine, "q")
     producer.run(without(lost, producer.engine.enqueue([NewJob("q", "second", b"p")])))
     with pytest.raises(Unreachable):
         world.run(without(lost, other(world).engine.enqueue([NewJob("q", "third", b"p")])))

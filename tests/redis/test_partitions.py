@@ -248,7 +248,7 @@ def test_a_job_whose_producer_died_before_it_woke_a_worker_is_found(world: World
     assert world.take() == []
     lone = NativeEngine("test")
     place = place_of("q", home_of("lost", PARTITIONS))
-    world.run(lone._add_to(place, [NewJob("q", "lost", b"p")], [0], {}, lone._add))  # all that it did
+    world.run(lone.add_to(place, [NewJob("q", "lost", b"p")], [0], {}, lone.add))  # all that it did
     assert world.until(world.take_ids) == ["lost"]
 
 

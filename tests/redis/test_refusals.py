@@ -14,7 +14,7 @@ from tenure.core.job import ErrorInfo, Lease, NewJob, State
 from tenure.core.outcome import Completed, Retried
 from tenure.core.steps import Steps, WaitLost
 from tenure.core.waiting import calls_of
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.replies import ACTIONS, Reaction, Redirected
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
@@ -50,7 +50,7 @@ def proxy(server: RedisServer) -> Iterator[Proxy]:
         yield proxy
 
 
-def waited(engine: NativeEngine) -> Steps[str | None]:
+def waited(engine: PartitionedEngine) -> Steps[str | None]:
     calls = calls_of(engine.wait("w", ("orders",), 20))
     assert calls is not None
     return calls
@@ -60,7 +60,7 @@ class Scene:
     """A queue with a job that is held and one that is ready. `check` counts what an operation has done."""
 
     def __init__(self, server: RedisServer) -> None:
-        self.engine = NativeEngine("shop")
+        self.engine = PartitionedEngine("shop")
         self.direct = SyncDriver(server.url)
         self.direct.run(self.engine.enqueue([NewJob("orders", "first", b"1"), NewJob("orders", "second", b"2")]))
         self.lease: Lease = self.direct.run(self.engine.lease("w", ("orders",), 1)).leases[0]

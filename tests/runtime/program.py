@@ -18,8 +18,8 @@ from typing import Any
 
 from tenure.core.engine import Timing
 from tenure.core.task import BatchRule, TaskSpec
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
@@ -142,7 +142,7 @@ async def gather(jobs: list[Job]) -> None:
         say("gather", job.id, job.attempt)
 
 
-class Saying(NativeEngine):
+class Saying(PartitionedEngine):
     """Says when the worker first looks for work."""
 
     said = False
@@ -170,7 +170,7 @@ async def main(url: str, config: NativeConfig) -> ExitStatus:
         )
         for function in functions
     ]
-    keeper = KeeperLink(url, engine_spec_of(NativeEngine("tenure", config)))
+    keeper = KeeperLink(url, engine_spec_of(PartitionedEngine("tenure", config)))
     rule = BatchRule(10, GATHER_MS)
     specs.append(TaskSpec(None, "q", gather, True, lambda value: b"null", None, batch=rule))
     slots = int(sys.argv[3]) if sys.argv[3:] else 1

@@ -14,7 +14,7 @@ from tenure.core import limits
 from tenure.core.engine import Feature, HeartbeatReply
 from tenure.core.job import NewJob
 from tenure.core.shape import PLAIN, Shape
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.redis_work_queue import RedisWorkQueueEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
@@ -57,7 +57,7 @@ def clock(tmp_path: Path) -> Iterator[Clock]:
         yield clock
 
 
-@pytest.mark.parametrize("make", [NativeEngine, RedisWorkQueueEngine], ids=["native", "redis-work-queue"])
+@pytest.mark.parametrize("make", [PartitionedEngine, RedisWorkQueueEngine], ids=["native", "redis-work-queue"])
 @pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S])
 async def test_no_job_of_a_living_worker_runs_twice(
     redis_binary: str, clock: Clock, make: Callable[[str], Any], seconds: float

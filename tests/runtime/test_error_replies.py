@@ -24,8 +24,8 @@ from tenure.core.clock import lease_clock
 from tenure.core.engine import Timing
 from tenure.core.errors import AccessDenied, ReplyError, WrongState
 from tenure.core.job import NewJob, State
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.native.scripts import SCRIPTS
 from tenure.manage.preflight import inspect_server
 from tenure.processes.link import KeeperLink
@@ -80,7 +80,7 @@ class Scene:
 
     def __init__(self, proxy: Proxy, server: RedisServer, reply_ms: int) -> None:
         self.proxy = proxy
-        self.engine = NativeEngine("tenure", NativeConfig(timing=FAST))
+        self.engine = PartitionedEngine("tenure", NativeConfig(timing=FAST))
         self.client = AsyncDriver(server.url)
         self.driver = AsyncDriver(proxy.url, patience_ms=50, reply_timeout_ms=reply_ms)
         self.keeper = FakeKeeper()
@@ -199,7 +199,7 @@ async def test_a_start_waits_as_a_worker_that_runs_does_but_for_what_only_people
 
 async def test_no_reply_ends_a_keeper(proxy: Proxy, server: RedisServer):
     """One process for all of them. It says that it is there, and what is wrong."""
-    engine = NativeEngine("tenure", NativeConfig(timing=Timing(beat_ms=50)))
+    engine = PartitionedEngine("tenure", NativeConfig(timing=Timing(beat_ms=50)))
     keeper = KeeperLink(proxy.url, engine_spec_of(engine))
     await keeper.start("w", ["q"])
     pid = keeper.pid
@@ -235,7 +235,7 @@ def test_no_reply_keeps_a_keeper_from_giving_back_what_a_dead_worker_held(server
     The keepers see at once that the process they are for is not their parent.
     """
     kinds = {action_for(name): name for name in ERROR_REPLIES}
-    engine, client = NativeEngine("tenure", NativeConfig(timing=FAST)), SyncDriver(server.url)
+    engine, client = PartitionedEngine("tenure", NativeConfig(timing=FAST)), SyncDriver(server.url)
 
     def give_back(name: str) -> None:
         client.run(engine.enqueue([NewJob(name, "a", b"")]))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tenure.core.shape import Shape
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.processes.messages import Holdings, Orders
 from tenure.processes.system import group_of
@@ -78,7 +78,7 @@ while chunk := messages.recv(65536):
 
 async def test_each_keeper_that_is_started_is_told_anew(sleeper):
     keeper = KeeperLink(
-        "redis://unused", engine_spec_of(NativeEngine("tenure")), command=[sys.executable, "-c", PROGRAM]
+        "redis://unused", engine_spec_of(PartitionedEngine("tenure")), command=[sys.executable, "-c", PROGRAM]
     )
 
     async def hears(count: int) -> list[Any]:

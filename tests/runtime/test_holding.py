@@ -17,7 +17,7 @@ import pytest
 from tenure.core.job import NewJob
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Shape
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.redis.proxy import Proxy
@@ -83,7 +83,7 @@ ALONE = {
 def enqueue(url: str, shape: Shape = ALONE["persistent"]) -> None:
     driver = SyncDriver(url)
     job = NewJob("q", "p", b"", task="hold", timeout_ms=0, shape=shape)
-    driver.run(NativeEngine("tenure").enqueue([job]))
+    driver.run(PartitionedEngine("tenure").enqueue([job]))
     driver.close()
 
 

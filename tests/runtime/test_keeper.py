@@ -20,8 +20,8 @@ from tenure.core.clock import lease_clock
 from tenure.core.engine import CancelAsked, HeartbeatReply, Timing
 from tenure.core.job import Lease, LeaseRef, NewJob, State
 from tenure.core.outcome import Completed
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.processes.system import is_stopped
 from tenure.protocols.registry import engine_spec_of
@@ -42,7 +42,7 @@ async def keeper(redis_url: str) -> AsyncIterator[KeeperLink]:
 
 
 def keeper_of(url: str, config: NativeConfig | None = None) -> KeeperLink:
-    return KeeperLink(url, engine_spec_of(NativeEngine("tenure", config)))
+    return KeeperLink(url, engine_spec_of(PartitionedEngine("tenure", config)))
 
 
 async def next_beat(keeper: KeeperLink, wanted: Callable[[HeartbeatReply], bool] = lambda beat: True) -> HeartbeatReply:
@@ -64,7 +64,7 @@ async def until_gone(keeper: KeeperLink) -> None:
 
 class TestKeeper:
     async def test_it_keeps_says_what_is_lost_and_finds_orphaned_leases(self, keeper, driver):
-        engine = NativeEngine("tenure")
+        engine = PartitionedEngine("tenure")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q", "other"])
         await next_beat(keeper)
@@ -79,7 +79,7 @@ class TestKeeper:
 
     async def test_it_gives_up_what_is_overdue(self, keeper, driver):
         """By its own clock, and only the job of which the worker says so."""
-        engine = NativeEngine("tenure")
+        engine = PartitionedEngine("tenure")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q"])
         await next_beat(keeper)
@@ -91,7 +91,7 @@ class TestKeeper:
         assert driver.run(engine.settle([(a, Completed()), (b, Completed())])) == [False, True]
 
     async def test_it_says_what_is_to_be_cancelled_and_when_it_last_beat(self, keeper, driver):
-        engine = NativeEngine("tenure")
+        engine = PartitionedEngine("tenure")
         driver.run(engine.enqueue([NewJob("q", "a", b""), NewJob("q", "b", b"")]))
         await keeper.start("w", ["q"])
         await next_beat(keeper)
@@ -233,11 +233,11 @@ def start(redis_url: str) -> Iterator[Callable[..., WorkerProcess]]:
 
 
 def add(driver: SyncDriver, *jobs: tuple[str, str]) -> None:
-    driver.run(NativeEngine("tenure").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
+    driver.run(PartitionedEngine("tenure").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
 
 
 def state(driver: SyncDriver, id: str) -> Any:
-    return driver.run(NativeEngine("tenure").job("q", id))
+    return driver.run(PartitionedEngine("tenure").job("q", id))
 
 
 class TestWorkers:
@@ -354,7 +354,7 @@ async def test_a_worker_survives_a_restart_of_redis(private_server):
 
 
 async def test_what_the_system_cannot_start_is_an_os_error():
-    keeper = KeeperLink("redis://unused", engine_spec_of(NativeEngine("tenure")), command=["/no/such/program"])
+    keeper = KeeperLink("redis://unused", engine_spec_of(PartitionedEngine("tenure")), command=["/no/such/program"])
     with pytest.raises(FileNotFoundError):
         await keeper.start("w", ["q"])
     await keeper.stop()

@@ -12,7 +12,7 @@ import pytest
 
 from tenure.core import limits
 from tenure.core.job import NewJob, State
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.keeper import RELEASE_MS
 from tenure.redis.sync import SyncDriver
 from tests.runtime.test_keeper import WorkerProcess
@@ -34,11 +34,11 @@ def start(redis_url: str) -> Iterator[Callable[..., WorkerProcess]]:
 
 
 def add(driver: SyncDriver, *jobs: tuple[str, str]) -> None:
-    driver.run(NativeEngine("tenure").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
+    driver.run(PartitionedEngine("tenure").enqueue([NewJob("q", id, b"", task=task) for id, task in jobs]))
 
 
 def view(driver: SyncDriver, id: str) -> Any:
-    return driver.run(NativeEngine("tenure").job("q", id))
+    return driver.run(PartitionedEngine("tenure").job("q", id))
 
 
 def ends(pid: int) -> bool:
@@ -86,9 +86,9 @@ def test_a_death_is_noticed_without_waiting_for_the_lease(start, driver, how):
 
 def test_a_dead_worker_is_announced_no_longer(start, driver):
     victim = start("long")
-    until(lambda: len(driver.run(NativeEngine("tenure").workers())) == 1)
+    until(lambda: len(driver.run(PartitionedEngine("tenure").workers())) == 1)
     victim.process.kill()
-    until(lambda: not driver.run(NativeEngine("tenure").workers()))
+    until(lambda: not driver.run(PartitionedEngine("tenure").workers()))
 
 
 def test_a_worker_that_lives_and_closed_its_files_gives_nothing_back(start, driver):

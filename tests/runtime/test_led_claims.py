@@ -14,7 +14,7 @@ from tenure.core.job import Lease, State
 from tenure.core.outcome import Completed, Released
 from tenure.core.steps import Command, Steps
 from tenure.core.waiting import Lead, Wake
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tenure.runtime.ports import Env
 from tenure.runtime.waiting import WorkWaiter
@@ -91,7 +91,7 @@ def worker(redis_url: str, server: RedisServer) -> Iterator[WorkerProcess]:
 
 
 def test_a_job_that_redis_claimed_for_a_stopped_worker_runs_elsewhere(driver: SyncDriver, worker: WorkerProcess):
-    engine, other = NativeEngine("tenure"), Other(driver)
+    engine, other = PartitionedEngine("tenure"), Other(driver)
     os.kill(worker.process.pid, signal.SIGSTOP)
     add(driver, ("a", "nap"))
     # The wait and the claim were sent together: the worker has no part in this.
@@ -105,7 +105,7 @@ def test_a_job_that_redis_claimed_for_a_stopped_worker_runs_elsewhere(driver: Sy
 def test_redis_claims_nothing_for_a_worker_that_was_killed(
     driver: SyncDriver, worker: WorkerProcess, server: RedisServer
 ):
-    engine = NativeEngine("tenure")
+    engine = PartitionedEngine("tenure")
     os.kill(worker.process.pid, signal.SIGKILL)
     until(lambda: b"blocked_clients:0" in server.command("INFO", "clients"))
     add(driver, ("a", "nap"))

@@ -18,8 +18,8 @@ from tenure.core.shape import Shape
 from tenure.core.signals import Fail, Snooze
 from tenure.core.steps import Command, Steps, T
 from tenure.core.task import BatchRule, TaskSpec
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
@@ -32,7 +32,7 @@ class Place:
 
     def __init__(self, url: str, *specs: TaskSpec, timing: Timing | None = None, **more: Any) -> None:
         config = NativeConfig(timing=timing or Timing())
-        self.engine = NativeEngine("tenure", config)
+        self.engine = PartitionedEngine("tenure", config)
         self.client = AsyncDriver(url)
         self.driver = AsyncDriver(url)
         keeper = KeeperLink(url, engine_spec_of(self.engine))
@@ -116,7 +116,7 @@ async def test_without_the_message_the_beat_tells_it(redis_url):
             job.check_cancelled()
             threading.Event().wait(0.01)
 
-    class Deaf(NativeEngine):
+    class Deaf(PartitionedEngine):
         def signal_channel(self, worker: str) -> str:
             return "elsewhere"
 
@@ -141,7 +141,7 @@ async def test_quiet_and_awake_at_once(redis_url):
                     return
                 await asyncio.sleep(0.02)
 
-        assert await here.client.run(here.engine.quiet(here.worker.id))
+        assert await here.client.run(here.engine.presence.quiet(here.worker.id))
         async with asyncio.timeout(5):
             await shown(True)
         await here.add("later")
@@ -149,7 +149,7 @@ async def test_quiet_and_awake_at_once(redis_url):
         await here.until("runs", lambda view: view.state is State.COMPLETED)
         await asyncio.sleep(0.3)
         assert (await here.job("later")).state is State.READY
-        await here.client.run(here.engine.quiet(here.worker.id, False))
+        await here.client.run(here.engine.presence.quiet(here.worker.id, False))
         async with asyncio.timeout(5):
             await here.until("later", lambda view: view.state is State.COMPLETED)
 
@@ -231,7 +231,7 @@ def completed_of(minutes: Minutes) -> int:
 async def test_a_worker_reports_what_has_ended_with_its_announcements(redis_url):
     async with place(redis_url, task(lambda: None), timing=Timing(presence_ms=20)) as here:
         await here.add("a", "b", "c")
-        while completed_of(await here.client.run(here.engine.minutes("q"))) < 3:  # noqa: ASYNC110 - Redis has no event
+        while completed_of(await here.client.run(here.engine.history.minutes("q"))) < 3:  # noqa: ASYNC110 - Redis has no event
             await asyncio.sleep(0.02)
 
 
@@ -253,7 +253,7 @@ async def test_a_worker_that_stops_reports_what_has_ended(redis_url):
         await here.add(*ids)
         for id in ids:
             await here.until(id, lambda view: view.state.ended)
-    minutes = await asked(redis_url, here.engine.minutes("q"))
+    minutes = await asked(redis_url, here.engine.history.minutes("q"))
     sums = [sum(counts) for counts in zip(*(astuple(one)[1:] for one in minutes.counts), strict=True)]
     assert sums == [3, 1, 1, 0]
     assert sum(one.run.count for one in minutes.latency if one.run) == 6

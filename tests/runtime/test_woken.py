@@ -15,8 +15,8 @@ from tenure.core.engine import Timing
 from tenure.core.job import JobRecord, Lease, NewJob, State
 from tenure.core.outcome import Completed, Released
 from tenure.core.task import BatchRule
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tenure.runtime import current_job
 from tenure.runtime.handlers.invoke import Caller
@@ -225,7 +225,7 @@ class Other:
 
     def __init__(self, driver: SyncDriver) -> None:
         self._driver = driver
-        self._engine = NativeEngine("tenure", NativeConfig(timing=Timing(beat_ms=200, lease_ms=700, grace_ms=300)))
+        self._engine = PartitionedEngine("tenure", NativeConfig(timing=Timing(beat_ms=200, lease_ms=700, grace_ms=300)))
         self.held: set[str] = set()
 
     def takes(self, ids: str) -> bool:
@@ -236,7 +236,7 @@ class Other:
 
 @pytest.mark.parametrize("kind", ["waiting for a batch", "started behind a handler that blocks"])
 def test_after_a_stop_jobs_of_other_workers_do_not_begin(driver: SyncDriver, worker: WorkerProcess, kind: str) -> None:
-    engine, other = NativeEngine("tenure"), Other(driver)
+    engine, other = PartitionedEngine("tenure"), Other(driver)
     worker.says("ready")
     if kind == "waiting for a batch":
         ids = "abc"

@@ -11,10 +11,9 @@ from tenure.core.engine import Feature, Timing, Trait
 from tenure.engines.hworker import scripts as hworker_scripts
 from tenure.engines.hworker.config import HworkerConfig
 from tenure.engines.kit.config import FAILED_MAX, FAILED_TTL_MS, EngineConfig
-from tenure.engines.native import NativeEngine
 from tenure.engines.native import scripts as native_scripts
-from tenure.engines.native.config import COMPLETED_MAX
-from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.config import COMPLETED_MAX, NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.queue_farm import scripts as queue_farm_scripts
 from tenure.engines.queue_farm.config import QueueFarmConfig
 from tenure.engines.redis_work_queue import RedisWorkQueueEngine
@@ -83,18 +82,30 @@ def _numbers(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _native(namespace: str, options: Options) -> NativeEngine:
+def inner(engine: Any) -> Any:
+    """The engine with the scripts, which is within the native one for users."""
+    return getattr(engine, "native", engine)
+
+
+def list_again(engine: Any, queue: str) -> None:
+    """Let the time come when an engine lists a queue again."""
+    listed = inner(engine)._registered
+    assert listed[queue] > 0
+    listed[queue] = 0.0
+
+
+def _native(namespace: str, options: Options) -> PartitionedEngine:
     config = NativeConfig(
         **_numbers(options),
         completed_max=options.completed_max,
     )
-    return NativeEngine(namespace, config)
+    return PartitionedEngine(namespace, config)
 
 
 NATIVE: Final = Entry(
     "native",
-    NativeEngine.features,
-    NativeEngine.traits,
+    PartitionedEngine.features,
+    PartitionedEngine.traits,
     _native,
     native.pass_time,
     native.audit,

@@ -12,6 +12,7 @@ from msgspec import structs
 from tenure.core.engine import Feature
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.steps import Steps
+from tenure.engines.kit.engine import AddAll
 from tenure.engines.queue_farm import QueueFarmEngine
 from tenure.testing.server import RedisServer
 from tests.support import keyspace
@@ -61,9 +62,9 @@ class Farms(QueueFarmEngine):
     def prefix(self, queue: str) -> str:
         return f"{self.namespace}:{quote(queue, safe='', errors='surrogateescape')}:tenure"
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+    def enqueue(self, jobs: Sequence[NewJob], add_all: AddAll | None = None) -> Steps[list[Enqueued]]:
         laned = [job if job.shape.lane is not None else _own_lane(job) for job in jobs]
-        return (yield from super().enqueue(laned))
+        return (yield from super().enqueue(laned, add_all))
 
 
 def _own_lane(job: NewJob) -> NewJob:

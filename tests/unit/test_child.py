@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from tenure.core.job import NewJob, State
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.child import WorkerProcess
 from tenure.processes.keeper import keeper_driver
 from tenure.processes.messages import Orders, StatusReport, WorkerState, encode
@@ -61,7 +61,7 @@ async def test_what_it_said_last_is_heard_and_a_child_of_its_own_does_not_put_of
 
 
 async def test_its_jobs_are_released_when_it_has_died(redis_url):
-    engine, seen = NativeEngine("tenure"), Seen()
+    engine, seen = PartitionedEngine("tenure"), Seen()
     seen.driver = keeper_driver(redis_url)
     await seen.driver.run(engine.enqueue([NewJob("q", "a", b"")]))
     await seen.driver.run(engine.lease("w", ["q"], 1))

@@ -7,7 +7,7 @@ import pytest
 from tenure.core.errors import AccessDenied, TenureError, WrongState
 from tenure.core.job import Leased
 from tenure.core.steps import Draw, Nonce
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 
 
 def denied(prefix: str) -> AccessDenied:
@@ -18,7 +18,7 @@ def denied(prefix: str) -> AccessDenied:
 
 def claim(error: TenureError) -> Leased:
     """Claim from the queues a and b, each of which meets the error."""
-    steps = NativeEngine("shop").lease("w", ["a", "b"], 1)
+    steps = PartitionedEngine("shop").lease("w", ["a", "b"], 1)
     call = next(steps)
     try:
         while True:

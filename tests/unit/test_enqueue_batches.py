@@ -17,7 +17,7 @@ from tenure.core.errors import InvalidArgument, QueueFull, Unreachable
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.steps import Steps
 from tenure.engines.kit.chunks import chunks
-from tests.support.engines import ENTRIES, Entry, Options
+from tests.support.engines import ENTRIES, Entry, Options, inner
 from tests.support.fakes import FakeEngine, FakeRunner, double
 
 
@@ -149,8 +149,16 @@ def test_a_batch_is_one_call_of_every_engine(entry: Entry) -> None:
     jobs = [
         NewJob("q", f"{number:0255}", b"[" + b" " * (MOST_BYTES - 7) + b"[],{}]", **options) for number in range(MOST)
     ]
-    engine = entry.make("tenure", Options())
-    assert len(list(chunks(engine._new_part(position, job) for position, job in enumerate(jobs)))) == 1
+    assert (
+        len(
+            list(
+                chunks(
+                    inner(entry.make("tenure", Options()))._new_part(position, job) for position, job in enumerate(jobs)
+                )
+            )
+        )
+        == 1
+    )
 
 
 async def test_without_a_reply_each_caller_gets_an_error_of_its_own(engine, task) -> None:

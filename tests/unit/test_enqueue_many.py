@@ -9,7 +9,7 @@ from tenure.core.errors import InvalidArgument
 from tenure.core.job import NewJob
 from tenure.core.shape import Shape
 from tenure.core.steps import Draw, Invoke, Nonce, Steps, T, working
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.queue_farm.engine import QueueFarmEngine
 
 
@@ -46,7 +46,7 @@ def answered(steps: Steps[T], *, does_meanwhile: bool) -> tuple[T, list[Invoke]]
 @pytest.mark.parametrize("does_meanwhile", [True, False])
 def test_calls_are_the_same_whether_the_driver_prepares_the_next_one_or_not(does_meanwhile: bool) -> None:
     jobs = [NewJob(f"q{number % 2}", f"id-{number}", b"x") for number in range(1_500)]
-    answers, calls = answered(NativeEngine("tenure").enqueue(jobs), does_meanwhile=does_meanwhile)
+    answers, calls = answered(PartitionedEngine("tenure").enqueue(jobs), does_meanwhile=does_meanwhile)
     assert [answer.id for answer in answers] == [job.id for job in jobs]
     sent = [ids for call in calls if (ids := ids_in(call))]
     assert len(sent) > 2

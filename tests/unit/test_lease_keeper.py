@@ -11,8 +11,8 @@ import pytest
 from tenure.core.engine import CancelAsked, HeartbeatReply, Timing
 from tenure.core.errors import Unreachable, WrongState
 from tenure.core.job import LeaseRef
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes import keeper as module
 from tenure.processes.keeper import LEFT_MS, LeaseKeeper
 from tenure.processes.messages import BeatReport, Goodbye, Holdings, Orders
@@ -20,7 +20,7 @@ from tenure.processes.system import ProcessGroup
 from tenure.runtime.ports import Exclusive
 
 
-class Engine(NativeEngine):
+class Engine(PartitionedEngine):
     """Its steps say what was asked for."""
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Any:

@@ -12,8 +12,8 @@ import pytest
 from tenure.core.errors import AccessDenied, QueueFull
 from tenure.core.steps import Command
 from tenure.engines.kit.scripts import lua_files
-from tenure.engines.native import NativeEngine
 from tenure.engines.native import rights as native
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.redis_work_queue import rights as redis_work_queue
 from tenure.manage.preflight import Finding, Inspection, Level, combined, fields_of, judge, log
 from tenure.protocols.registry import rights_of
@@ -110,7 +110,7 @@ class Server:
         self.refused: QueueFull | None = None
 
     def run(self) -> Inspection:
-        steps = inspection(rights_of(NativeEngine("shop")), wall=lambda: self.now, clock=lambda: self.now)
+        steps = inspection(rights_of(PartitionedEngine("shop")), wall=lambda: self.now, clock=lambda: self.now)
         call: Any = next(steps)
         while True:
             try:

@@ -9,8 +9,8 @@ import pytest
 
 from tenure.core.engine import Timing
 from tenure.core.errors import UnsupportedFeature
-from tenure.engines.native import NativeEngine
 from tenure.engines.native.engine import NativeConfig
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.redis_work_queue import RedisWorkQueueEngine
 from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
 from tenure.protocols.registry import engine_of, engine_spec_of
@@ -19,9 +19,9 @@ TIMING = Timing(beat_ms=100, lease_ms=400)
 
 
 def test_a_native_engine() -> None:
-    engine = NativeEngine("shop", NativeConfig(timing=TIMING, max_crashes=9))
+    engine = PartitionedEngine("shop", NativeConfig(timing=TIMING, max_crashes=9))
     again = engine_of(json.loads(json.dumps(engine_spec_of(engine))))
-    assert isinstance(again, NativeEngine)
+    assert isinstance(again, PartitionedEngine)
     assert (again.namespace, again.config) == (engine.namespace, engine.config)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
@@ -14,7 +15,8 @@ from tenure.redis.url import is_cluster
 
 if TYPE_CHECKING:
     from tenure.engines.kit.transfer import Transferable
-    from tenure.engines.native.engine import NativeConfig, NativeEngine
+    from tenure.engines.native.config import NativeConfig
+    from tenure.engines.native.partitions.engine import PartitionedEngine
     from tenure.protocols.spec import ProtocolSettings
 
 NATIVE: Final = "native"
@@ -43,56 +45,54 @@ class Native:
         return NATIVE
 
     def engine(self, settings: ProtocolSettings) -> FullEngine:
-        namespace = self.namespace or settings.namespace
-        if not is_cluster(settings.url):
-            return _kind(False)(namespace, self.config)
-        from tenure.engines.native.cluster import NativeClusterEngine
-
-        return NativeClusterEngine(namespace, self.config, settings.durable)
+        clustered = is_cluster(settings.url)
+        return _engine(self.namespace or settings.namespace, self.config, clustered, settings.durable)
 
 
 # The functions import the engine: a keeper starts soon, and needs one engine only.
 
 
-def _kind(clustered: bool) -> type[NativeEngine]:
-    if clustered:
-        from tenure.engines.native.cluster import NativeClusterEngine
+def _engine(namespace: str, config: NativeConfig | None, clustered: bool, durable: int = 0) -> PartitionedEngine:
+    from tenure.engines.native.partitions.engine import PartitionedEngine
 
-        return NativeClusterEngine
-    from tenure.engines.native.engine import NativeEngine
+    if not clustered:
+        return PartitionedEngine(namespace, config)
+    from tenure.engines.native.cluster import NativeClusterEngine
 
-    return NativeEngine
+    return PartitionedEngine(namespace, config, partial(NativeClusterEngine, durable=durable))
 
 
 def _parse(argument: str | None) -> Native | None:
     return Native() if argument is None else None
 
 
-def _describe(engine: NativeEngine) -> EngineSpec:
-    clustered = type(engine) is not _kind(False)
+def _describe(engine: PartitionedEngine) -> EngineSpec:
+    from tenure.engines.native.engine import NativeEngine
+
+    clustered = type(engine.native) is not NativeEngine
     parts = {"namespace": engine.namespace, "config": asdict(engine.config), "partitions": engine.maps.wanted}
     return {**parts, "clustered": clustered}
 
 
-def _rebuild(spec: Mapping[str, Any]) -> NativeEngine:
-    from tenure.engines.native.engine import NativeConfig
+def _rebuild(spec: Mapping[str, Any]) -> PartitionedEngine:
+    from tenure.engines.native.config import NativeConfig
 
-    engine = _kind(spec["clustered"])(spec["namespace"], config_of(NativeConfig, spec))
+    engine = _engine(spec["namespace"], config_of(NativeConfig, spec), spec["clustered"])
     for queue, partitions in spec["partitions"].items():
         engine.want_partitions(queue, partitions)
     return engine
 
 
-def _rights(engine: NativeEngine, clustered: bool) -> Rights:
+def _rights(engine: PartitionedEngine, clustered: bool) -> Rights:
     from tenure.engines.native.rights import rules_of
 
     return rights_of(rules_of(engine.namespace), clustered)
 
 
-def _transfer(engine: NativeEngine) -> Transferable:
+def _transfer(engine: PartitionedEngine) -> Transferable:
     from tenure.engines.native.transfer import NativeTransfer
 
-    return NativeTransfer(engine)
+    return NativeTransfer(engine.native)
 
 
 ENTRY: Final = ProtocolEntry(

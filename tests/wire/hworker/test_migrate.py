@@ -11,12 +11,12 @@ from tenure.core.errors import QueueFull
 from tenure.core.job import NewJob
 from tenure.core.outcome import Completed
 from tenure.engines.kit.moving import EXPORT_MOST
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.hworker.bench import Bench
 
-NATIVE = NativeEngine("shop")
+NATIVE = PartitionedEngine("shop")
 
 
 def page(bench: Bench) -> int:

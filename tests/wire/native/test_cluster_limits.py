@@ -17,6 +17,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.shape import Shape
 from tenure.core.steps import Call, Steps
 from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.protocols.registry import engine_of, engine_spec_of
 from tests.conformance import test_limits
 from tests.support.engines import NATIVE, Entry, Options
@@ -37,9 +38,9 @@ globals().update(
 )
 
 
-def _make(namespace: str, options: Options) -> NativeClusterEngine:
+def _make(namespace: str, options: Options) -> PartitionedEngine:
     engine = NATIVE.make(namespace, options)
-    return NativeClusterEngine(namespace, engine.config)
+    return PartitionedEngine(namespace, engine.config, NativeClusterEngine)
 
 
 @pytest.fixture
@@ -69,18 +70,18 @@ def put(world: World, template: str, *ids: str, queue: str = "q", name: str | No
 def test_a_limit_of_another_queue_is_refused_by_name(world: World, first: str, second: str, meet: bool) -> None:
     """In the code of one process before anything is sent, and by the notes in Redis between processes."""
     code, other = _make(NAMESPACE, world.options), world.with_options()
-    code.note_limit(first, "q")
+    code.limits.note_limit(first, "q")
     put(world, first, "a", name="n:1")
     if meet:
         with pytest.raises(UnsupportedFeature, match=r"belongs to one queue: .* queue 'r', and .* queue 'q'"):
-            code.note_limit(second, "r")
+            code.limits.note_limit(second, "r")
         with pytest.raises(UnsupportedFeature, match=r"belongs to one queue: .* queue 'r', and .* queue 'q'"):
             put(other, second, "b", queue="r", name="n:2")
         assert world.counts("r") == {}
-        code.note_limit(second, "q")
+        code.limits.note_limit(second, "q")
         put(other, second, "b", name="n:2")
     else:
-        code.note_limit(second, "r")
+        code.limits.note_limit(second, "r")
         put(other, second, "b", queue="r", name="n:2")
         assert world.take_ids(queues=("r",)) == ["b"]
 

@@ -18,6 +18,7 @@ from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRul
 from tenure.core.steps import Invoke, Steps
 from tenure.engines.kit.transfer import Rows
 from tenure.engines.native.cluster import NativeClusterEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tenure.manage.transfer import Side, Transfer, Transferred
 from tests.support.stepping import Crashed, Session, send_with, step, stop_after
@@ -29,7 +30,7 @@ Run = Callable[[Steps[Any]], Any]
 
 def sides(world: World, run: Run | None = None) -> Transfer:
     """From `q` to `there`. Two queues are as far apart as two servers: no call is about both."""
-    transfer = NativeTransfer(world.engine)
+    transfer = NativeTransfer(world.engine.native)
     call: Any = run or world.run
     return Transfer(Side(call, world.engine, transfer, "q"), Side(call, world.engine, transfer, THERE))
 
@@ -175,7 +176,7 @@ def test_a_lane_waits_for_a_job_that_returns_before_the_lane_is_closed(world: Wo
     world.put_in("x", "x2", queue=THERE)
 
     def cut(number: int, call: object, send: Any) -> object:
-        if held and isinstance(call, Invoke) and call.script == world.engine.scripts["lanes"]:
+        if held and isinstance(call, Invoke) and call.script == world.engine.native.scripts["lanes"]:
             world.settle(held.pop(), Retried(BOOM))
         return send(call)
 
@@ -247,7 +248,7 @@ def test_without_room_all_stays_as_it_was(world: World) -> None:
 def test_a_job_that_is_enqueued_again_during_a_move_is_not_returned_as_well(world: World, state: State) -> None:
     world.put_in("x", "x1", "x2", limit=2, own_id=True)
     world.put("a", own_id=True)
-    transfer = NativeTransfer(world.engine)
+    transfer = NativeTransfer(world.engine.native)
     rows = world.run(transfer.export("q", "there"))
     world.put_in("x", "x1", limit=2, own_id=True)
     if state is State.COMPLETED:
@@ -265,7 +266,7 @@ def test_a_job_that_waits_for_one_that_is_not_returned_has_their_key(world: Worl
     held = world.take_one()
     world.put_only("second", "k", conflict=Conflict.RERUN)
     world.settle(held, Retried(BOOM, 60_000))
-    transfer = NativeTransfer(world.engine)
+    transfer = NativeTransfer(world.engine.native)
     rows = world.run(transfer.export("q", "there"))
     world.put("first", own_id=True)
     world.run(transfer.end_export("q", rows.name, False))
@@ -339,7 +340,7 @@ def test_a_page_looks_at_a_limited_number_of_tombstones(world: World, lane: str 
             pages.append(len(answer.rows))
         return answer
 
-    transfer = NativeTransfer(world.engine, looks=10)
+    transfer = NativeTransfer(world.engine.native, looks=10)
     side, there = (Side(counted, world.engine, transfer, queue) for queue in ("q", THERE))
     Transfer(side, there).run(first=True)
     assert pages == [1, 0, 1 + len(ids), 0]
@@ -369,11 +370,11 @@ def test_a_paused_source_leaves_the_destination_paused(world: World) -> None:
     world.configure(paused=False)
 
 
-def to_cluster(world: World) -> tuple[Transfer, NativeClusterEngine]:
+def to_cluster(world: World) -> tuple[Transfer, PartitionedEngine]:
     """From `q` to `there` with the engine for clusters, which has limits at other keys."""
-    engine = NativeClusterEngine(NAMESPACE, world.engine.config)
-    here = Side(world.run, world.engine, NativeTransfer(world.engine), "q")
-    return Transfer(here, Side(world.run, engine, NativeTransfer(engine), THERE)), engine
+    engine = PartitionedEngine(NAMESPACE, world.engine.config, NativeClusterEngine)
+    here = Side(world.run, world.engine, NativeTransfer(world.engine.native), "q")
+    return Transfer(here, Side(world.run, engine, NativeTransfer(engine.native), THERE)), engine
 
 
 @pytest.mark.parametrize("state", [State.READY, State.FAILED])
@@ -384,12 +385,12 @@ def test_jobs_and_records_with_limits_move_to_a_queue_of_a_cluster(world: World,
         for _ in "ab":
             world.settle(world.take_one(), Failed(BOOM))
     transfer, there = to_cluster(world)
-    world.run(there.set_share("x", 3))
+    world.run(there.limits.set_share("x", 3))
     assert transfer.run(first=True).jobs == 2
     if state is State.FAILED:
         assert all(world.run(there.retry(THERE, id)) for id in "ab")
     assert len(world.run(there.lease("w", [THERE], 2)).leases) == 1
-    assert world.run(there.limit("tenant:7")).active == 1
+    assert world.run(there.limits.limit("tenant:7")).active == 1
     with pytest.raises(UnsupportedFeature, match="belongs to one queue"):
         world.run(there.enqueue([NewJob("other", "c", b"", shape=Shape(limits=(narrow,)))]))
 
@@ -407,7 +408,7 @@ def test_jobs_with_a_limit_of_another_queue_of_the_cluster_stay(world: World) ->
 
 def test_the_source_keeps_a_page_until_the_replicas_of_the_destination_have_it(world: World) -> None:
     world.put("a", "b")
-    side, there = (Side(world.run, world.engine, NativeTransfer(world.engine), queue) for queue in ("q", THERE))
+    side, there = (Side(world.run, world.engine, NativeTransfer(world.engine.native), queue) for queue in ("q", THERE))
     durable = Transfer(side, there, replicas=1)
     with pytest.raises(NotDurable):
         durable.run(first=False)
@@ -419,7 +420,7 @@ def test_the_source_keeps_a_page_until_the_replicas_of_the_destination_have_it(w
 
 def test_a_queue_does_not_move_to_itself(world: World) -> None:
     world.put("a", "b")
-    side = Side(world.run, world.engine, NativeTransfer(world.engine), "q")
+    side = Side(world.run, world.engine, NativeTransfer(world.engine.native), "q")
     with pytest.raises(InvalidArgument, match="on their way"):
         Transfer(side, side).run(first=False)
     assert world.drain("q") == ["a", "b"]

@@ -139,7 +139,7 @@ def test_lane_parked(world: World, by: str, text: str, command: str) -> None:
     if by == "a":
         world.settle(world.take_one(), Failed(BOOM))
     elif by == CLOSED_BY:
-        world.run(NativeTransfer(world.engine).close_lanes("q", ["L 1"]))
+        world.run(NativeTransfer(world.engine.native).close_lanes("q", ["L 1"]))
     else:
         world.run(world.engine.lanes.park_lane("q", "L 1"))
     lane = Culprit("lane", "L 1", "q")
@@ -331,7 +331,7 @@ def test_redis_refuses(world: World, how: str) -> None:
 
 def test_moving(world: World) -> None:
     world.put("x")
-    transfer = NativeTransfer(world.engine)
+    transfer = NativeTransfer(world.engine.native)
     page = world.run(transfer.export("q", "there"))
     text = "it is on its way to another server or partition"
     check(why(world, "x"), WhyCode.MOVING, text, Culprit("queue", "q"), "tenure info q")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def new(*jobs: tuple[str, str]) -> Callable[[Scene], Steps[Any]]:
 
 
 def act(name: str, *args: Any, **options: Any) -> Callable[[Scene], Steps[Any]]:
-    return lambda scene: getattr(scene.engine, name)(*args, **options)
+    return lambda scene: attrgetter(name)(scene.engine)(*args, **options)
 
 
 DONE = Completed(b"", 0)

@@ -14,7 +14,7 @@ from tenure.core.shape import Shape
 from tenure.core.steps import Command, Invoke, Reply
 from tenure.engines.kit.config import HOLD_MS
 from tenure.engines.kit.extras import Moved
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.support.moves import move
@@ -22,7 +22,7 @@ from tests.support.stepping import Crashed, Send, Session, attempt, send_with, s
 from tests.support.world import World
 from tests.wire.queue_farm.player import BASE, Original
 
-NATIVE = NativeEngine("shop")
+NATIVE = PartitionedEngine("shop")
 PAGES_MOST = 100
 
 

@@ -15,7 +15,7 @@ from tenure.cli.errors import run
 from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed, Failed
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tests.acceptance.test_cli_json import told
 from tests.wire.redis_work_queue.bench import BOOM, Bench, P
@@ -183,7 +183,7 @@ def test_clean_takes_the_grace_of_the_protocol(bench: Bench, cli: Cli, monkeypat
 def test_migrate(bench: Bench, cli: Cli) -> None:
     bench.put("held", "a", "b")
     bench.take_one()
-    native = NativeEngine("shop")
+    native = PartitionedEngine("shop")
     bench.run(native.enqueue([NewJob("images", "a", b"another", own_id=True)]))
     args = ("migrate", "default", "--to", "images", "--namespace", "shop")
     _, err = cli(*args, expect=2)
@@ -202,7 +202,7 @@ def test_migrate(bench: Bench, cli: Cli) -> None:
 
 
 def test_migrate_fills_the_room_that_there_is(bench: Bench, cli: Cli) -> None:
-    native = NativeEngine("shop")
+    native = PartitionedEngine("shop")
     bench.run(native.configure("images", max_length=5))
     bench.put(*(f"i{n}" for n in range(7)))
     _, err = cli("migrate", "default", "--to", "images", "--namespace", "shop", "--yes", expect=1)
@@ -212,7 +212,7 @@ def test_migrate_fills_the_room_that_there_is(bench: Bench, cli: Cli) -> None:
 
 
 def test_migrate_into_a_full_queue_names_what_cannot_move_at_all(bench: Bench, cli: Cli) -> None:
-    native = NativeEngine("shop")
+    native = PartitionedEngine("shop")
     bench.run(native.enqueue([NewJob("images", "i0", b"another", own_id=True)]))
     bench.run(native.configure("images", max_length=3))
     bench.put(*(f"i{n}" for n in range(7)))

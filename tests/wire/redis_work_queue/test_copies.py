@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.redis_work_queue.config import COPIES_MAX
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
@@ -55,7 +55,7 @@ def test_who_is_late_is_not_told_that_it_completed_what_we_did(bench: Bench, com
 
 def test_who_is_late_is_not_told_that_it_completed_what_has_moved(bench: Bench) -> None:
     held_elsewhere(bench)
-    native = NativeEngine("shop")
+    native = PartitionedEngine("shop")
     assert bench.run(move(bench.engine, "default", native, "images")).count == 1
     assert not bench.foreign_complete_by_list("a")
 

@@ -13,15 +13,15 @@ from tenure.core.outcome import Completed
 from tenure.core.steps import Invoke
 from tenure.engines.kit.extras import Moved
 from tenure.engines.kit.moving import EXPORT_MOST, RESUME_MS
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.redis_work_queue.bench import Bench
 
-NATIVE = NativeEngine("shop")
+NATIVE = PartitionedEngine("shop")
 
 
-def page(bench: Bench, engine: NativeEngine = NATIVE) -> Moved:
+def page(bench: Bench, engine: PartitionedEngine = NATIVE) -> Moved:
     return bench.run(move(bench.engine, "default", engine, "images"))
 
 
@@ -227,7 +227,7 @@ def cut_after(bench: Bench, calls: int, send_last: bool, to: str = "images") -> 
             raise Crashed
         return reply
 
-    steps = move(bench.engine, "default", NativeEngine("shop"), to)
+    steps = move(bench.engine, "default", PartitionedEngine("shop"), to)
     with contextlib.suppress(Crashed):
         step(steps, Session("s"), send_with(bench.driver), crash)
 

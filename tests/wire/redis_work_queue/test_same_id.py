@@ -6,11 +6,11 @@ from tenure.core.job import State
 from tenure.core.outcome import Broken, Failed, Outcome, Unroutable
 from tenure.core.shape import CancelAnswer
 from tenure.engines.kit.extras import Moved
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tests.support.moves import move
 from tests.wire.redis_work_queue.bench import BOOM, Bench
 
-NATIVE = NativeEngine("shop")
+NATIVE = PartitionedEngine("shop")
 PARK = 600_000
 GOOD = b'{"tenure":1,"task":"u","text":"good"}'
 

@@ -11,13 +11,13 @@ from tenure.core.job import NewJob
 from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.engines.kit.moving import EXPORT_MOST
-from tenure.engines.native import NativeEngine
+from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.worqr.migrate import WorqrExporter
 from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.worqr.bench import STRAY_MS, UNIQUE, Bench
 
-NATIVE = NativeEngine("shop")
+NATIVE = PartitionedEngine("shop")
 
 
 def page(bench: Bench) -> int:

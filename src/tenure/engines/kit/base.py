@@ -3,17 +3,17 @@ operations that are alike in all of them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NewerLayout, ReplyError
 from tenure.core.job import WAITING, JobView, Page, QueueView, State
+from tenure.core.limits import PAGE_MAX, PURGE_ROUNDS
 from tenure.core.ports import (
     DelayPort,
     HistoryPort,
@@ -45,9 +45,15 @@ _TOTALS: Final = frozenset(
 _decode_worker = msgspec.json.Decoder(WorkerView).decode
 
 
-class Portless:
-    """An engine has the ports (`core.ports`) that it sets: none as a rule."""
+class Scripted(metaclass=ABCMeta):
+    """The base of the engine, the inspector and the controller of one wire format.
 
+    An engine has the ports (`core.ports`) that it sets: none as a rule.
+    """
+
+    scripts: ClassVar[Mapping[str, Script]]
+    layout: ClassVar[int]
+    """The newest layout version that this release reads, which is the one it writes."""
     results: ResultPort | None = None
     schedules: SchedulePort | None = None
     limits: LimitPort | None = None
@@ -58,14 +64,6 @@ class Portless:
     history: HistoryPort | None = None
     presence: PresencePort | None = None
     requests: RequestPort | None = None
-
-
-class Scripted(Portless, ABC):
-    """The base of the engine, the inspector and the controller of one wire format."""
-
-    scripts: ClassVar[Mapping[str, Script]]
-    layout: ClassVar[int]
-    """The newest layout version that this release reads, which is the one it writes."""
     _config: str
     """The engine's numbers, as its scripts take them."""
 
@@ -86,7 +84,7 @@ class Scripted(Portless, ABC):
         queue: str,
         state: State,
         offset: int = 0,
-        limit: int = limits.PAGE_MAX,
+        limit: int = PAGE_MAX,
         lane: str | None = None,
         after: str | None = None,
         heads: bool = False,
@@ -125,7 +123,7 @@ class Scripted(Portless, ABC):
     def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
         """Ready jobs only, in their order."""
         after = None if cursor == "0" else cursor
-        page = yield from self.page(queue, State.READY, limit=min(limit, limits.PAGE_MAX), after=after, heads=True)
+        page = yield from self.page(queue, State.READY, limit=min(limit, PAGE_MAX), after=after, heads=True)
         return [view.id for view in page.jobs], page.next or "0"
 
     def announced(self) -> Steps[list[WorkerView]]:
@@ -157,7 +155,7 @@ class Scripted(Portless, ABC):
     def _in_rounds(self, script: str, queue: str, *args: Arg) -> Steps[int]:
         """Call a script until it answers 0. Behind that the answer has the number of jobs that were removed."""
         removed = 0
-        for _ in range(limits.PURGE_ROUNDS):
+        for _ in range(PURGE_ROUNDS):
             more, gone, *_ = (yield from self._act(script, queue, *args)).split(b" ")
             removed += int(gone)
             if more == b"0":

@@ -29,6 +29,8 @@ from tenure.engines.kit.encoding import RAW, as_bytes, as_text, message_of
 
 Add: TypeAlias = Callable[[Sequence[NewJob], str, list[Part], int], Steps[Iterable[Enqueued]]]
 """Adds a chunk of jobs to a place: see `ScriptedEngine._add`."""
+AddAll: TypeAlias = Callable[[str, Sequence[NewJob], Sequence[int], dict[int, Enqueued]], Steps[None]]
+"""Adds the jobs at some positions to one queue: see `ScriptedEngine._add_all`."""
 REGISTER_S: Final = 30.0
 """With the first enqueue after this time an engine lists a queue again: Redis may have been emptied."""
 REGISTERED_MAX: Final = 10_000
@@ -101,29 +103,21 @@ class ScriptedEngine(Scripted):
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         """Maintain one queue."""
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+    def enqueue(self, jobs: Sequence[NewJob], add_all: AddAll | None = None) -> Steps[list[Enqueued]]:
+        """`add_all`: called in place of the method of that name."""
         if self._lacking:
             for job in jobs:
                 self._check_new(job)
-        answers: dict[int, Enqueued] = {}
-        for queue, positions in _by_queue(jobs).items():
-            yield from self._register(queue)
-            try:
-                yield from self._add_all(queue, jobs, positions, answers)
-            except (QueueFull, Unreachable) as error:
-                if answers:  # the calls before have added theirs
-                    before = f"Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
-                    error.args = (f"{error} {before}",)
-                raise
-        return [answers[position] for position in range(len(jobs))]
+        return _each_queue(jobs, add_all or self._add_all)
 
     def _add_all(
         self, queue: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
     ) -> Steps[None]:
         """Add those of the jobs at `positions` to one queue, and put down the answers."""
-        yield from self._add_to(queue, jobs, positions, answers, self._add)
+        yield from self.register(queue)
+        yield from self.add_to(queue, jobs, positions, answers, self._add)
 
-    def _add_to(
+    def add_to(
         self, place: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued], add: Add
     ) -> Steps[None]:
         """Add jobs to one place of a queue (see `core.partitions`), as many in each call of `add` as one may have."""
@@ -138,7 +132,7 @@ class ScriptedEngine(Scripted):
             for part, answer in zip(chunk, added, strict=True):
                 answers[part.position] = answer
 
-    def _register(self, queue: str) -> Steps[None]:
+    def register(self, queue: str) -> Steps[None]:
         """List the queue before its first job of this engine, and again now and then."""
         now, again_at = time.monotonic(), self._registered.get(queue)
         if again_at is not None and now < again_at:
@@ -166,9 +160,9 @@ class ScriptedEngine(Scripted):
         alone: Alone = Alone.NOW,
     ) -> Steps[Leased]:
         ask = Ask(worker, slots, lease_ms, of_lane or {}, alone)
-        return self._lease_from(queues, limit, ask)
+        return self.claim_from(queues, limit, ask)
 
-    def _lease_from(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
+    def claim_from(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
         """Claim from these queues, or partitions of queues."""
         leases: list[Lease] = []
         dropped: list[Dropped] = []
@@ -324,6 +318,20 @@ class ScriptedEngine(Scripted):
         return (yield Invoke(self.scripts[script], (self.shared(),), args))
 
 
+def _each_queue(jobs: Sequence[NewJob], add_all: AddAll) -> Steps[list[Enqueued]]:
+    """Add jobs to one queue after the other."""
+    answers: dict[int, Enqueued] = {}
+    for queue, positions in _positions(jobs).items():
+        try:
+            yield from add_all(queue, jobs, positions, answers)
+        except (QueueFull, Unreachable) as error:
+            if answers:  # the calls before have added theirs
+                before = f"Of {len(jobs):,} jobs, {len(answers):,} had been enqueued before that."
+                error.args = (f"{error} {before}",)
+            raise
+    return [answers[position] for position in range(len(jobs))]
+
+
 def _completes_plain(part: Part) -> bool:
     """Whether a part of a settlement completes a plain job."""
     return part.weight == 1 and part.args[2] == "c"
@@ -337,7 +345,7 @@ def _wish(queue: str, id: bytes, token: Token, body: bytes) -> CancelAsked:
     return CancelAsked(LeaseRef(queue, as_text(id), token), message_of(body))
 
 
-def _by_queue(jobs: Sequence[NewJob]) -> Mapping[str, Sequence[int]]:
+def _positions(jobs: Sequence[NewJob]) -> Mapping[str, Sequence[int]]:
     """The positions of the jobs of each queue."""
     queues = {job.queue for job in jobs}
     if len(queues) == 1:  # as it is for most calls

@@ -13,8 +13,9 @@ from tenure.core.schedules.schedule import Overlap, Ticked
 from tenure.core.steps import Arg, Command, Invoke, Steps, T, durably
 from tenure.core.waiting import Wake
 from tenure.engines.kit.encoding import as_text
+from tenure.engines.kit.engine import AddAll
 from tenure.engines.native.config import NativeConfig
-from tenure.engines.native.engine import NativeEngine
+from tenure.engines.native.engine import Around, NativeEngine, woken_by
 from tenure.engines.native.inspect import RESTING
 from tenure.engines.native.keys import decoded, encoded
 
@@ -32,8 +33,14 @@ class NativeClusterEngine(NativeEngine):
     replicas must have jobs that have moved to another node, before the node that they leave forgets them.
     """
 
-    def __init__(self, namespace: str = "tenure", config: NativeConfig | None = None, durable: int = 0) -> None:
-        super().__init__(namespace, config)
+    def __init__(
+        self,
+        namespace: str = "tenure",
+        config: NativeConfig | None = None,
+        around: Around | None = None,
+        durable: int = 0,
+    ) -> None:
+        super().__init__(namespace, config, around)
         self.durable = durable
         self._declared: dict[str, str] = {}
         """Start of names -> queue, by the code of this process."""
@@ -62,17 +69,18 @@ class NativeClusterEngine(NativeEngine):
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake:
         # While a slot moves, a node may refuse one of the two commands of a `Lead`.
-        return Wake(self._wake(queues, timeout_ms))
+        return Wake(woken_by({f"{self.prefix(queue)}:wake": queue for queue in queues}, timeout_ms))
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+    def enqueue(self, jobs: Sequence[NewJob], add_all: AddAll | None = None) -> Steps[list[Enqueued]]:
         yield from self.prepare(jobs)
-        return (yield from super().enqueue(jobs))
+        return (yield from super().enqueue(jobs, add_all))
 
-    def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+    def import_jobs(self, name: str, jobs: Sequence[NewJob], map_version: int | None = None) -> Steps[list[bool]]:
         yield from self.prepare(jobs)
-        return (yield from self._copied(super().import_jobs(name, jobs), tuple(job.id for job in jobs)))
+        adding = super().import_jobs(name, jobs, map_version)
+        return (yield from self.copied(adding, tuple(job.id for job in jobs)))
 
-    def _copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
+    def copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
         if not self.durable:
             return (yield from steps)
         done = yield from durably(steps, self.durable)
@@ -182,7 +190,7 @@ class NativeClusterEngine(NativeEngine):
 
     def _bring_weights(self, queue: str) -> Steps[None]:
         """Copy the weights of shares to a queue that may be new."""
-        yield from self._register(queue)
+        yield from self.register(queue)
         cursor = -1
         while cursor:
             page = yield from self.shares(max(0, cursor))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from tenure.core import limits, names
 from tenure.core.engine import SHOW_STACKS
@@ -17,7 +18,7 @@ from tenure.engines.native.config import QUIET_TTL_MS
 from tenure.engines.native.inspect import NativeInspector, read_settings
 from tenure.engines.native.keys import encoded
 from tenure.engines.native.records import limit_words
-from tenure.engines.native.scripts import SCRIPTS
+from tenure.engines.native.scripts import IMPORTS, SCRIPTS
 
 _WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
 """Where jobs wait, as lua/sweep.lua calls it. While nothing is claimed, a job only goes to a place that comes later."""
@@ -25,23 +26,35 @@ _WAITING: Final = ("again", "scheduled", "unroutable", "isolated", "ready")
 _PLACES: Final = {State.SCHEDULED: ("again", "scheduled")}
 """Where the jobs of a state lie, if it is more than one place."""
 
+NO_MAP: Final = 0
+"""The version of the map of a queue that never had partitions."""
+PARK: Final = "1"
+PARK_USED: Final = "?"
+"""Parks a lane only if the place has something of it."""
+_RESUME: Final = "0"
 _CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
 
 
 class NativeController(NativeInspector):
     """Acting half of the native engine."""
 
-    def _copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
+    def copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
         """Run a write after which another node forgets these jobs. Raises `NotDurable` if too few replicas have it.
 
         Nothing to wait for on one server: a replica that has the deletion has the copy before it.
         """
         return (yield from steps)
 
-    def _retry(
-        self, queue: str, id: str, payload: bytes | None, reshaped: Shape | None, map_version: int
+    # `map_version`: of the map of partitions that the caller knows. A partition that has noted another one refuses it.
+
+    def retry(
+        self,
+        queue: str,
+        id: str,
+        payload: bytes | None = None,
+        reshaped: Shape | None = None,
+        map_version: int = NO_MAP,
     ) -> Steps[bool]:
-        """As `retry`, in one place. `map_version`: of the map of the queue's partitions that the caller knows."""
         shape = reshaped or PLAIN
         key = shape.unique.key if shape.unique is not None else ""
         words = (int(reshaped is not None), limit_words(shape.limits), encoded(shape.share or ""), encoded(key))
@@ -51,8 +64,17 @@ class NativeController(NativeInspector):
             raise NotUnique(queue, as_text(reply[1:]))
         return reply == b"1"
 
-    def _reschedule(self, queue: str, id: str, due: str, priority: int | None, map_version: int) -> Steps[bool]:
-        """As `reschedule`, in one place. `due`: as lua/reschedule.lua takes it."""
+    def reschedule(
+        self,
+        queue: str,
+        id: str,
+        *,
+        delay_ms: int | None = None,
+        run_at_ms: int | None = None,
+        priority: int | None = None,
+        map_version: int = NO_MAP,
+    ) -> Steps[bool]:
+        due = str(run_at_ms) if run_at_ms is not None else "" if delay_ms is None else f"+{delay_ms}"
         args = (as_bytes(id), due, "" if priority is None else priority, map_version)
         reply = yield from self._act("reschedule", queue, *args)
         if reply == b"2":
@@ -63,8 +85,9 @@ class NativeController(NativeInspector):
         args = (self._config, as_bytes(id), cancelled(reason), self.signal_channel(""), as_bytes(queue))
         return _CANCELS[(yield from self._act("cancel", queue, *args))]
 
-    def _cancel_all(self, queue: str, lane: str | None, reason: str, map_version: int) -> Steps[CancelCount]:
-        """As `cancel_all`, in one place."""
+    def cancel_all(
+        self, queue: str, lane: str | None = None, reason: str = "", map_version: int = NO_MAP
+    ) -> Steps[CancelCount]:
         # The first call puts the queue, or the lane, on hold: nothing is claimed until `release`. Workers are asked
         # next, so that the jobs that they hold do not wait again. A hold that was over between two calls proves
         # nothing: look again.
@@ -103,8 +126,7 @@ class NativeController(NativeInspector):
                 break
         return ended, requested, lasted
 
-    def _purge(self, queue: str, state: State, map_version: int) -> Steps[int]:
-        """As `purge`, in one place."""
+    def purge(self, queue: str, state: State, map_version: int = NO_MAP) -> Steps[int]:
         check_purge(state)
         removed = 0
         for place in _PLACES.get(state, (state.value,)):
@@ -121,21 +143,65 @@ class NativeController(NativeInspector):
         lane_failure: LaneFailure | None = None,
         paused: bool | None = None,
     ) -> Steps[QueueSettings]:
-        values = yield from self._configure(queue, max_length, lane_failure, paused)
+        values = yield from self.set_in(queue, max_length, lane_failure, paused)
         return read_settings(values, f"{self.prefix(queue)}:settings")
 
-    def _configure(
-        self, queue: str, max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None
+    def set_in(
+        self, place: str, max_length: int | None, lane_failure: LaneFailure | None, paused: bool | None
     ) -> Steps[dict[str, str]]:
-        """Set something in one place. Return all that is set there, as it lies in Redis."""
+        """As `configure`. Return all that is set in the place, as it lies in Redis."""
         if max_length is not None:
             names.count(max_length, "max_length", most=limits.MAX_QUEUE_LENGTH)
-        reply = yield from self._act("configure", queue, *write_settings(max_length, lane_failure, paused))
+        reply = yield from self._act("configure", place, *write_settings(max_length, lane_failure, paused))
         return dict(word.split("=", 1) for word in as_text(reply).split())
 
-    def _park(self, place: str, lane: str, how: str, map_version: int) -> Steps[bool]:
-        """Park or resume a lane in one place, as lua/park.lua does it."""
-        return (yield from self._act("park", place, encoded(lane), how, map_version)) == b"1"
+    def park_lane(self, queue: str, lane: str, map_version: int = NO_MAP, how: str = PARK) -> Steps[bool]:
+        """`how` may be `PARK_USED`: see there."""
+        return (yield from self._act("park", queue, encoded(lane), how, map_version)) == b"1"
+
+    def resume_lane(self, queue: str, lane: str, map_version: int = NO_MAP) -> Steps[bool]:
+        return (yield from self._act("park", queue, encoded(lane), _RESUME, map_version)) == b"1"
+
+    # For an engine around this one, with queues in several places: see `partitions.engine`.
+
+    def stored_map(self, queue: str, wanted: int, noted: str = "", keep_ms: int | None = None) -> Steps[str]:
+        """Read the map of a queue's partitions, as lua/partitions.lua does it: write the first one, or a newer one."""
+        args = (as_bytes(queue), str(wanted), noted, "" if keep_ms is None else str(keep_ms))
+        return as_text((yield Invoke(self.scripts["partitions"], (self.shared(),), args)))
+
+    def note_map(self, place: str, *args: Arg) -> Steps[str]:
+        """Note a map in one place. Return the note that is there then."""
+        return as_text((yield from self._ask("note_map", place, *args)))
+
+    def move_out(self, place: str, name: str, only: str, ids: tuple[str, ...]) -> Steps[Any]:
+        """Take a page of jobs that belong to other places, or one job: see lua/move.lua. `ids`: as in `copied`."""
+        return (yield from self.copied(self._ask("move", place, name, as_bytes(only)), ids))
+
+    def arrive(self, place: str, name: str, token: Arg, rows: Iterable[Arg]) -> Steps[bytes]:
+        """Add the jobs of a move, once."""
+        answer: bytes = yield Invoke(IMPORTS["arrive"], self._keys(place), (f"move-{name}", 1, token, *rows))
+        return answer
+
+    def end_move(self, place: str, name: str, arrived: bytes) -> Steps[None]:
+        """Forget the jobs of a move that have arrived, and return the others to their place."""
+        yield from self._ask("end_export", place, name, arrived)
+
+    def unpartable(self, queue: str, after: str) -> Steps[Any]:
+        """A page of what only one place can have: see lua/unpartable.lua."""
+        return (yield from self._ask("unpartable", queue, after))
+
+    def add_totals(self, queue: str, name: str, totals: Mapping[str, int]) -> Steps[None]:
+        """Add the totals of a place that goes, once under this name."""
+        pairs: list[Arg] = [arg for pair in totals.items() for arg in pair]
+
+        def add() -> Steps[None]:
+            yield Invoke(IMPORTS["add_totals"], self._keys(queue), (name, 1, *pairs))
+
+        yield from self.copied(add(), (queue,))
+
+    def post(self, queue: str, partition: int) -> Steps[None]:
+        """Name a partition that has jobs to one of the workers that wait."""
+        yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
         yield from self._act("advance", queue, ms)

@@ -1,25 +1,32 @@
-"""The native engine: what producers and workers need. Every transition is one script; see lua/ for each."""
+"""The native engine: what producers and workers need. Every transition is one script; see lua/ for each.
+
+A queue is in one hash slot here, with its keys under one prefix. `partitions.engine` spreads a queue over several
+slots: each of its places (`core.partitions`) is a queue of this engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Protocol
 
+from tenure.core import limits
 from tenure.core.engine import Feature, Maintained, Trait
-from tenure.core.errors import QueueFull, ReplyError, UnsupportedFeature
+from tenure.core.errors import QueueFull, ReplyError
 from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends
-from tenure.core.partitions import PartitionMap, split_place
+from tenure.core.partitions import split_place
 from tenure.core.shape import Progress
-from tenure.core.steps import Arg, Invoke, Reply, Steps
+from tenure.core.steps import Arg, Command, Invoke, Reply, Steps
+from tenure.core.waiting import Lead, Wake
 from tenure.engines.kit.chunks import Part, known
 from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
+from tenure.engines.native.control import NativeController
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
 from tenure.engines.native.minutes import ends_args
-from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.native.records import read_record, write_progress
+from tenure.engines.native.schedules import NativeScheduler
 from tenure.engines.native.scripts import IMPORTS, LAYOUT, SCRIPTS
 from tenure.engines.native.wire import (
     TOO_LONG,
@@ -43,27 +50,47 @@ FULL_MAX: Final = 10_000
 __all__ = ["NativeConfig", "NativeEngine"]
 
 
-class NativeEngine(PartitionedEngine):
-    """Tenure's own wire format: engine, inspector and controller of one namespace.
+class Around(Protocol):
+    """An engine around this one, for queues in several places. This engine reports to it what its calls find there."""
+
+    def list_queue(self, queue: str) -> Steps[None]:
+        """Add a queue to the list of queues, in place of this engine."""
+
+    def note_claim(self, place: str, left: int, next_ms: int | None) -> None:
+        """Note what a claim has left, and how long until something may be due."""
+
+    def note_map(self, place: str, text: bytes) -> None:
+        """Note the map of partitions that a place has noted; empty: none."""
+
+    def post(self, place: str) -> Steps[None]:
+        """Name a place that has jobs to one of the workers that wait."""
+
+
+class NativeEngine(NativeScheduler, NativeController):
+    """Tenure's own wire format: engine, inspector and controller of one namespace. `around`: see there.
 
     engine = NativeEngine("shop")
     driver.run(engine.enqueue([NewJob("images", "id-1", b"cat.png")]))
     """
 
     name: ClassVar[str] = "native"
-    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.PARTITIONS}
     traits: ClassVar[frozenset[Trait]] = frozenset(Trait) - {Trait.GROUPS, Trait.PASSED_RAW}
     scripts = SCRIPTS
     layout = LAYOUT
     _new_part = staticmethod(new_part)
     _outcome_part = staticmethod(outcome_part)
 
-    def __init__(self, namespace: str = "tenure", config: NativeConfig | None = None) -> None:
+    def __init__(
+        self, namespace: str = "tenure", config: NativeConfig | None = None, around: Around | None = None
+    ) -> None:
         self.namespace = namespace
+        self._around = around
         self.config = config or NativeConfig()
         super().__init__(self.config.timing, self.config.as_argument())
+        self._lacking = frozenset()  # no job needs what this engine lacks: partitions
         self.results = self.schedules = self.limits = self.lanes = self.delays = self
-        self.settings = self.partitions = self.history = self.presence = self
+        self.settings = self.history = self.presence = self
         self._full: dict[tuple[str, str], int] = {}
         """Script and place of a queue that was more than plain, and for how many calls that is taken for granted."""
 
@@ -92,37 +119,46 @@ class NativeEngine(PartitionedEngine):
     def shared(self) -> str:
         return namespace_prefix(self.namespace)
 
-    def _add(
+    def _list(self, queue: str) -> Steps[None]:
+        return super()._list(queue) if self._around is None else self._around.list_queue(queue)
+
+    def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
+        if self._around is not None:
+            self._around.note_claim(queue, notes[0] if notes else 0, known(next_ms))
+
+    def _note_map(self, queue: str, text: bytes) -> None:
+        if self._around is not None:
+            self._around.note_map(queue, text)
+
+    def _add(self, jobs: Sequence[NewJob], queue: str, chunk: list[Part], room: int) -> Steps[Iterable[Enqueued]]:
+        return self.add(jobs, queue, chunk, room)
+
+    def add(
         self,
         jobs: Sequence[NewJob],
-        queue: str,
+        place: str,
         chunk: list[Part],
         room: int,
         version: int | None = None,
         asks: bool = False,
     ) -> Steps[Iterable[Enqueued]]:
+        """Add a chunk of `jobs` to one place. `version`, `asks`: see `wire.enqueue_call`."""
         script, asked, args = enqueue_call(chunk, room, version, asks)
-        reply = yield from _with_room(queue, self._act(script, queue, asked, *args))
-        if reply.endswith(WOKE) and self.is_partition(queue):
-            yield from self._post(queue)
+        reply = yield from _with_room(place, self._act(script, place, asked, *args))
+        if self._around is not None and reply.endswith(WOKE):
+            yield from self._around.post(place)
         return read_enqueued(jobs, chunk, reply)
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """What the limits and shares of jobs need before the jobs are added. Here nothing, on a cluster notes."""
         yield from ()
 
-    def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+    def import_jobs(self, name: str, jobs: Sequence[NewJob], map_version: int | None = None) -> Steps[list[bool]]:
         """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
         queue = jobs[0].queue
-        yield from self._register(queue)
-        return (yield from self.changes.following(queue, lambda map: self._import_by(map, name, jobs)))
-
-    def _import_by(self, map: PartitionMap, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
-        queue = jobs[0].queue
-        if map.is_parted:
-            raise UnsupportedFeature(f"Queue {queue!r} has partitions; jobs of other wire formats move to one without.")
+        yield from self.register(queue)
         parts = [new_part(position, job) for position, job in enumerate(jobs)]
-        script, room, args = enqueue_call(parts, len(jobs), map.version)
+        script, room, args = enqueue_call(parts, len(jobs), map_version)
         added = _added((yield from _with_room(queue, _one(self._import(script, queue, name, room, *args)))))
         if added is None:
             raise QueueFull(f"Another run of the migration found queue {queue!r} full.")
@@ -162,12 +198,31 @@ class NativeEngine(PartitionedEngine):
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)
-        nothing: Reply = []
-        reply = yield from self._first(queue, id, lambda place: self._ask("show", place, raw_id, WATCH_TTL_MS), nothing)
+        reply = yield from self._ask("show", queue, raw_id, WATCH_TTL_MS)
         return self._view(queue, State(reply[0].decode()), raw_id, reply[1:]) if reply else None
+
+    def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake | Lead:
+        """Wait for a token in `wake`. An idle worker of one queue claims in the same write: see decision 0002."""
+        keys = {f"{self.prefix(queue)}:wake": queue for queue in queues}
+        if len(queues) > 1:
+            return Wake(woken_by(keys, timeout_ms))
+        most_ms = self.timing.lease_ms + self.timing.grace_ms - self.timing.beat_ms
+        return Lead(block(keys, min(timeout_ms, most_ms)), queues[0], if_idle=True)
 
     def result_channel(self, queue: str, id: str) -> str:
         return f"{self.prefix(queue)}:ended:{id}"
+
+
+def block(keys: Iterable[str], timeout_ms: int) -> Command:
+    """Take a token of one of these lists, or wait for it."""
+    block_ms = max(timeout_ms, limits.MIN_WAIT_MS)
+    return Command(("BLPOP", *keys, f"{block_ms / limits.SECOND:.3f}"), block_ms=block_ms)
+
+
+def woken_by(keys: Mapping[str, str], timeout_ms: int) -> Steps[str | None]:
+    """Wait for a token in one of these lists. Return the queue of the list."""
+    reply: Reply = yield block(keys, timeout_ms)
+    return keys[reply[0].decode()] if reply else None
 
 
 def _with_room(queue: str, steps: Steps[bytes]) -> Steps[bytes]:

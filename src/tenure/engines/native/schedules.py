@@ -29,6 +29,7 @@ from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text, cancelled
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.native.config import KEEP_DUE_MS
+from tenure.engines.native.control import NO_MAP
 from tenure.engines.native.keys import decoded, encoded
 from tenure.engines.native.wire import TOO_LONG, WOKE, new_part, too_long, whole
 
@@ -54,15 +55,14 @@ class NativeScheduler(ScriptedEngine):
             tuple(map(_name, ended)),
         )
 
-    def _put_schedule(
-        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int, map_version: int
+    def put_schedule(
+        self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int, map_version: int = NO_MAP
     ) -> Steps[bool]:
-        """As `put_schedule`. `map_version`: of the map of the queue's partitions that the caller has looked at."""
         source = encoded(spec.source) if spec.source else _NO_SOURCE
         definition = f"{digest} {source}\n".encode() + encode_spec(spec)
         args = (encoded(spec.name), definition, expected, planned_ms, fire_ms, map_version)
         history = (PRESENCE_TTL_MS, _joined(spec.earlier))
-        yield from self._register(spec.queue)
+        yield from self.register(spec.queue)
         return (yield from self._act("schedule_put", spec.queue, *args, *history)) == b"1"
 
     def due_schedules(self, queue: str, limit: int) -> Steps[DueSchedules]:

@@ -53,7 +53,7 @@ class NativeTransfer:
                 f"{error} Or let workers of the source run the jobs of this limit. Then run the command again: it "
                 "resumes the queue."
             ) from error
-        yield from self._engine._register(queue)
+        yield from self._engine.register(queue)
         try:
             args: tuple[Arg, ...] = (f"move-{rows.name}", 1, *rows.rows)
             reply: bytes = yield Invoke(IMPORTS["import"], self._call("import", queue).keys, args)

@@ -11,20 +11,19 @@ import logging
 import time
 from collections.abc import Callable
 from secrets import token_hex
-from typing import Final
+from typing import Final, TypeAlias
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, NotDurable, ReplyError
 from tenure.core.job import Repartition
 from tenure.core.logfmt import log_line
 from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of
-from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Steps, T
-from tenure.engines.kit.encoding import as_bytes, as_text
+from tenure.core.shape import QueueSettings
+from tenure.core.steps import Arg, Command, Draw, Nonce, Steps, T
+from tenure.engines.kit.encoding import as_text
 from tenure.engines.kit.moving import RESUME_MS
-from tenure.engines.native.control import NativeController
+from tenure.engines.native.engine import NativeEngine
 from tenure.engines.native.partitions.maps import MAP_TRIES, PartitionMaps
-from tenure.engines.native.schedules import NativeScheduler
-from tenure.engines.native.scripts import IMPORTS
 from tenure.engines.native.wire import MOVES, WOKE
 
 _log: Final = logging.getLogger("tenure")
@@ -36,20 +35,20 @@ LOOK_S: Final = 10.0
 """How often a worker looks for jobs outside of the partitions of a queue."""
 LOOKS_MOST: Final = 32
 """How many partitions it looks at each time."""
+SettingsOf: TypeAlias = Callable[[str], Steps[QueueSettings]]
 _KEPT: Final = ("jobs", "kept", "moving")
 """Keys that a partition has while it has jobs, or records of those that did not complete."""
-
-
-class Controlled(NativeScheduler, NativeController):
-    """The native engine, as far as a change uses it."""
 
 
 class PartitionChanges:
     """Changes the numbers of partitions of an engine's queues. `post`: names a partition with jobs to a worker."""
 
-    def __init__(self, engine: Controlled, maps: PartitionMaps, post: Callable[[str], Steps[None]]) -> None:
+    def __init__(
+        self, engine: NativeEngine, maps: PartitionMaps, settings_of: SettingsOf, post: Callable[[str], Steps[None]]
+    ) -> None:
         self._engine = engine
         self._maps = maps
+        self._settings_of = settings_of
         self._post = post
         self._name = token_hex(8)
         self._looked: dict[str, tuple[int, float]] = {}
@@ -85,7 +84,7 @@ class PartitionChanges:
         return (yield from self._install(queue, map, number, map.number))
 
     def _install(self, queue: str, map: PartitionMap, number: int, before: int) -> Steps[PartitionMap]:
-        max_length = (yield from self._engine.settings_of(queue)).max_length
+        max_length = (yield from self._settings_of(queue)).max_length
         wanted = PartitionMap(number, map.version + 1, before, max_length)
         found = yield from self._maps.install(queue, wanted)
         if (found.number, found.version, found.before) != (number, wanted.version, before):
@@ -108,7 +107,7 @@ class PartitionChanges:
                 break
         after = "0"
         for _ in range(limits.PURGE_ROUNDS):
-            reply = yield from engine._ask("unpartable", queue, after)
+            reply = yield from engine.unpartable(queue, after)
             after, id, has_limits, moving = as_text(reply[0]), as_text(reply[1]), reply[2], reply[3]
             if has_limits:
                 return "jobs with limits. Try again when the queue has been empty once since the last of them."
@@ -222,20 +221,18 @@ class PartitionChanges:
         """
         engine, source = self._engine, place_of(queue, partition)
         nonce: Nonce = yield Draw()
-        args: tuple[Arg, ...] = (f"{nonce.session}-{nonce.number}", as_bytes(only))
         # A source that came back without this step would have the jobs a second time.
-        moving = engine._copied(engine._ask("move", source, *args), (only or queue,))
+        moving = engine.move_out(source, f"{nonce.session}-{nonce.number}", only, (only or queue,))
         name, age_ms, rows, token, wait_ms = yield from moving
         if rows and age_ms < RESUME_MS:  # else it is no longer known whether they have arrived
             arrived = bytearray(b"0" * len(rows))
             lacking: NotDurable | None = None
             for home in sorted({home for _, home, _ in rows}):
                 there = [n for n, (_, other, _) in enumerate(rows) if other == home]
-                args = (f"move-{as_text(name)}", 1, token, *(rows[n][0] for n in there))
-                arriving = self._arrive(place_of(queue, home), args)
+                arriving = self._arrive(place_of(queue, home), as_text(name), token, [rows[n][0] for n in there])
                 try:
                     names = tuple(as_text(rows[n][2]) for n in there)
-                    answer = yield from (arriving if lacking else self._engine._copied(arriving, names))
+                    answer = yield from (arriving if lacking else engine.copied(arriving, names))
                 except NotDurable as error:
                     lacking = error  # the jobs have arrived, and are found there
                     continue
@@ -243,11 +240,11 @@ class PartitionChanges:
                     arrived[n] = letter
             if lacking is not None:
                 raise lacking
-            yield from engine._ask("end_export", source, name, bytes(arrived))
+            yield from engine.end_move(source, as_text(name), bytes(arrived))
         return int(wait_ms)
 
-    def _arrive(self, place: str, args: tuple[Arg, ...]) -> Steps[bytes]:
-        answer: bytes = yield Invoke(IMPORTS["arrive"], self._engine._keys(place), args)
+    def _arrive(self, place: str, name: str, token: Arg, rows: list[Arg]) -> Steps[bytes]:
+        answer = yield from self._engine.arrive(place, name, token, rows)
         if answer.endswith(WOKE):
             yield from self._post(place)
         return answer
@@ -266,13 +263,7 @@ class PartitionChanges:
         over, engine = PartitionMap(map.number, map.version), self._engine
         for partition in range(map.places):
             if partition >= map.number:
-                view = yield from engine._one_queue(place_of(queue, partition))
-                totals: list[Arg] = [arg for pair in view.totals.items() for arg in pair]
-                name = f"dropped-{map.version}-{partition}"
-                yield from engine._copied(_add_totals(engine._keys(queue), (name, 1, *totals)), (queue,))
+                view = yield from engine.queue(place_of(queue, partition))
+                yield from engine.add_totals(queue, f"dropped-{map.version}-{partition}", view.totals)
             yield from self._maps.note_in(queue, partition, over)
         yield from self._maps.write(queue, over)
-
-
-def _add_totals(keys: tuple[str, ...], args: tuple[Arg, ...]) -> Steps[None]:
-    yield Invoke(IMPORTS["add_totals"], keys, args)

@@ -14,6 +14,7 @@ from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
 from tenure.core.schedules.schedule import ScheduleSpec, Tick, Ticked
 from tenure.core.shape import CancelAnswer, CancelCount, LaneFailure, QueueSettings, Shape
 from tenure.core.steps import Steps
+from tenure.engines.native.control import PARK_USED
 from tenure.engines.native.inspect import read_settings
 from tenure.engines.native.partitions.inspector import PartitionedInspector
 from tenure.engines.native.partitions.maps import MAP_TRIES
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 class PartitionedController(PartitionedInspector):
-    """The acting half of the native engine, for queues with and without partitions."""
+    """The acting half of the engine."""
 
     def retry(self, queue: str, id: str, payload: bytes | None = None, reshaped: Shape | None = None) -> Steps[bool]:
         def retry_by(map: PartitionMap) -> Steps[bool]:
@@ -40,7 +41,7 @@ class PartitionedController(PartitionedInspector):
 
     def _retry_in(self, place: str, id: str, edit: tuple[bytes | None, Shape | None], map: PartitionMap) -> Steps[bool]:
         try:
-            is_retried = yield from self._retry(place, id, *edit, map.version)
+            is_retried = yield from self.native.retry(place, id, *edit, map.version)
         except ReplyError as error:
             if error.prefix == NOT_PARTED:
                 raise UnsupportedFeature(
@@ -51,22 +52,23 @@ class PartitionedController(PartitionedInspector):
                 yield from self.changes.move(*split_place(place), id)
             raise
         if is_retried and map.places > 1:
-            yield from self._post(place)
+            yield from self.post(place)
         return is_retried
 
     def discard(self, queue: str, id: str) -> Steps[bool]:
-        discard = super().discard
-        return (yield from self._first(queue, id, lambda place: discard(place, id), False))
+        return (yield from self._first(queue, id, lambda place: self.native.discard(place, id), False))
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
-        cancel = super().cancel
-        return (yield from self._first(queue, id, lambda place: cancel(place, id, reason), CancelAnswer.NOTHING))
+        def cancel(place: str) -> Steps[CancelAnswer]:
+            return self.native.cancel(place, id, reason)
+
+        return (yield from self._first(queue, id, cancel, CancelAnswer.NOTHING))
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         counts = Counter[str]()
 
         def cancel(place: str, map: PartitionMap) -> Steps[None]:
-            count = yield from self._cancel_all(place, lane, reason, map.version)
+            count = yield from self.native.cancel_all(place, lane, reason, map.version)
             counts.update(cancelled=count.cancelled, requested=count.requested)
 
         yield from self._in_each(queue, lane, cancel)
@@ -89,7 +91,7 @@ class PartitionedController(PartitionedInspector):
         removed: list[int] = []
 
         def remove(place: str, map: PartitionMap) -> Steps[None]:
-            removed.append((yield from self._purge(place, state, map.version)))
+            removed.append((yield from self.native.purge(place, state, map.version)))
 
         yield from self._in_each(queue, None, remove)
         return sum(removed)
@@ -115,16 +117,18 @@ class PartitionedController(PartitionedInspector):
                 in_use = max_length is not None and partition < map.number
                 share = share_of(max_length or 0, partition, map.number) if in_use else None
                 place = place_of(queue, partition)
-                values[partition] = yield from self._configure(place, share, lane_failure, paused)
+                values[partition] = yield from self.native.set_in(place, share, lane_failure, paused)
                 if paused is False and map.places > 1:
-                    yield from self._post(place)
+                    yield from self.post(place)
                 self.maps.note(queue, values[partition].get("map", ""))
 
             yield from _where_reached([set_in(partition) for partition in map.order])
             known, map = map, (yield from self.maps.of(queue))
             if map.version == known.version and (not map.version or all("map" in values[n] for n in map.order)):
                 break  # else a partition was unknown, or another process may note the map there with old settings
-        keys = {partition: f"{self.prefix(place_of(queue, partition))}:settings" for partition in range(map.number)}
+        keys = {
+            partition: f"{self.native.prefix(place_of(queue, partition))}:settings" for partition in range(map.number)
+        }
         return settings_of([read_settings(values[partition], key) for partition, key in keys.items()])
 
     def repartition(self, queue: str, partitions: int) -> Steps[None]:
@@ -138,9 +142,9 @@ class PartitionedController(PartitionedInspector):
             *olds, home = yield from self._homes_of_lane(queue, lane)
             parked = False
             for old in olds:
-                parked = yield from self._park(old, lane, "?", map.version)
+                parked = yield from self.native.park_lane(old, lane, map.version, PARK_USED)
                 yield from self._finish_moves_of(queue, old)
-            return (yield from self._park(home, lane, "1", map.version)) or parked
+            return (yield from self.native.park_lane(home, lane, map.version)) or parked
 
         return (yield from self.changes.following(queue, park))
 
@@ -149,31 +153,31 @@ class PartitionedController(PartitionedInspector):
 
         def resume(map: PartitionMap) -> Steps[None]:
             for home in (yield from self._homes_of_lane(queue, lane)):
-                if (yield from self._park(home, lane, "0", map.version)):
+                if (yield from self.native.resume_lane(home, lane, map.version)):
                     resumed.append(home)
                 yield from self._finish_moves_of(queue, home)
 
         yield from self.changes.following(queue, resume)
         if (yield from self.partition_count(queue)) > 1:
             for home in resumed:
-                yield from self._post(home)
+                yield from self.post(home)
         return bool(resumed)
 
     def advance(self, queue: str, ms: int) -> Steps[None]:
         for place in (yield from self._places(queue)):
-            yield from super().advance(place, ms)
+            yield from self.native.advance(place, ms)
 
     def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
-        return (yield from self._posting(queue, super().tick(queue, tick)))
+        return (yield from self._posting(queue, self.native.tick(queue, tick)))
 
     def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
-        return (yield from self._posting(queue, super().trigger(queue, name, job)))
+        return (yield from self._posting(queue, self.native.trigger(queue, name, job)))
 
     def _posting(self, queue: str, steps: Steps[T]) -> Steps[T]:
         """Schedules and the jobs of their ticks are in the first partition."""
         answer = yield from steps
         if (yield from self.partition_count(queue)) > 1:
-            yield from self._post(queue)
+            yield from self.post(queue)
         return answer
 
     def put_schedule(
@@ -184,7 +188,7 @@ class PartitionedController(PartitionedInspector):
                 raise UnsupportedFeature(
                     f"Queue {spec.queue!r} has partitions: the jobs of a schedule there have no lane and no unique key."
                 )
-            return self._put_schedule(spec, digest, expected, planned_ms, fire_ms, map.version)
+            return self.native.put_schedule(spec, digest, expected, planned_ms, fire_ms, map.version)
 
         return (yield from self.changes.following(spec.queue, put))
 

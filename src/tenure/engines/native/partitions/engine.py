@@ -1,19 +1,20 @@
-"""The working half of the native engine, for queues with and without partitions. See docs/decisions/0026.
+"""An engine around the native one, for queues with and without partitions. See docs/decisions/0026.
 
-Each partition is an ordinary queue of the engine (`core.partitions` has its name), so that no script knows of the
-others. What is asked of the queue is asked of the partition that a job belongs to, or of all of them in turn.
+Each partition is an ordinary queue of the native engine (`core.partitions` has its name), so that no script knows of
+the others. What is asked of the queue is asked of the partition that a job belongs to, or of all of them in turn. The
+native engine serves queues without partitions directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
 from tenure.core import limits
-from tenure.core.engine import Alone, HeartbeatReply, Maintained
+from tenure.core.engine import Alone, Feature, HeartbeatReply, Maintained
 from tenure.core.errors import TenureError, is_away, is_silent
 from tenure.core.job import Dropped, Lease, Leased, LeaseRef, Refused, together
 from tenure.core.outcome import Completed, Outcome
@@ -25,6 +26,7 @@ from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.chunks import Failures, known, sooner
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.kit.engine import Ask
+from tenure.engines.native.engine import Around, NativeConfig, NativeEngine, block
 from tenure.engines.native.partitions.producer import PartitionedProducer
 from tenure.engines.native.partitions.turns import Turns
 
@@ -33,18 +35,54 @@ _Order: TypeAlias = tuple[list[str], dict[str, Turns], list[Refused], bool]
 
 
 class PartitionedEngine(PartitionedProducer):
-    """The working half of the native engine, for queues with and without partitions."""
+    """Tenure's own wire format, as users have it: engine, inspector and controller of one namespace.
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+        engine = PartitionedEngine("shop")
+        driver.run(engine.enqueue([NewJob("images", "id-1", b"cat.png")]))
+
+    `make`: makes the native engine; on a cluster a `NativeClusterEngine`.
+    """
+
+    features = frozenset(Feature)
+    traits = NativeEngine.traits
+    name = NativeEngine.name
+    layout = NativeEngine.layout
+
+    def __init__(
+        self,
+        namespace: str = "tenure",
+        config: NativeConfig | None = None,
+        make: Callable[[str, NativeConfig | None, Around], NativeEngine] = NativeEngine,
+    ) -> None:
+        native = make(namespace, config, self)
+        super().__init__(native)
+        self.namespace, self.config, self.timing = native.namespace, native.config, native.timing
         self._turns: dict[str, Turns] = {}
         self._claims: set[str] = set()
         """Queues with partitions from which a worker of this process claims."""
         self._waits: set[str] = set()
         """Those for which it waits now."""
+        self.limits = self.history = self.presence = native
+        self.results = self.schedules = self.lanes = self.delays = self.settings = self.partitions = self
+        self.requests = None
+        # One place of a queue, or none, is all that these need.
+        self.prefix, self.shared, self.signal_channel = native.prefix, native.shared, native.signal_channel
+        self.queues, self.announced, self.layout_of = native.queues, native.announced, native.layout_of
+        self.advance_limits = native.advance_limits
+        self.extend, self.progress, self.result_channel = native.extend, native.progress, native.result_channel
+        self.announce_schedules, self.due_schedules = native.announce_schedules, native.due_schedules
+        self.schedule, self.schedule_page = native.schedule, native.schedule_page
+        self.pause_schedule, self.resume_schedule = native.pause_schedule, native.resume_schedule
+        self.remove_schedule, self.end_import = native.remove_schedule, native.end_import
 
-    def _note_map(self, queue: str, text: bytes) -> None:
-        self.maps.note(split_place(queue)[0], as_text(text))
+    def note_map(self, place: str, text: bytes) -> None:
+        self.maps.note(split_place(place)[0], as_text(text))
+
+    def note_claim(self, place: str, left: int, next_ms: int | None) -> None:
+        if self._turns:
+            name, partition = split_place(place)
+            if name in self._turns:
+                self._turns[name].learn(partition, left, next_ms)
 
     def _turns_of(self, queue: str, partitions: int) -> Turns:
         turns = self._turns.get(queue)
@@ -54,25 +92,34 @@ class PartitionedEngine(PartitionedProducer):
 
     # -------------------------------------------------------------------------------------------------------- workers
 
-    def _lease_from(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
+    def lease(
+        self,
+        worker: str,
+        queues: Sequence[str],
+        limit: int,
+        lease_ms: int | None = None,
+        slots: int = limits.MAX_HELD,
+        of_lane: Mapping[str, int] | None = None,
+        alone: Alone = Alone.NOW,
+    ) -> Steps[Leased]:
+        ask = Ask(worker, slots, lease_ms, of_lane or {}, alone)
         if self.maps.are_whole(queues):
-            return super()._lease_from(queues, limit, ask)
+            return self.native.claim_from(queues, limit, ask)
         return self._lease_from_places(queues, limit, ask)
 
     def _lease_from_places(self, queues: Sequence[str], limit: int, ask: Ask) -> Steps[Leased]:
         answers: list[Leased] = []
         while True:
-            lease_from = super()._lease_from
             places, parted, unknown, posted = yield from self._order(queues, ask)
             if not parted and not unknown:
-                return (yield from lease_from(queues, limit, ask))
+                return (yield from self.native.claim_from(queues, limit, ask))
             if ask.of_lane:
                 of_places = {place: ask.of_lane.get(split_place(place)[0], 1) for place in places}
                 asked = replace(ask, of_lane=of_places)
             else:
                 asked = ask
             try:
-                leased = yield from lease_from(places, limit, asked)
+                leased = yield from self.native.claim_from(places, limit, asked)
             except TenureError as error:
                 # Among several places the engine itself continues with the others.
                 if len(places) > 1 or is_away(error) or places[0] in queues:
@@ -81,7 +128,7 @@ class PartitionedEngine(PartitionedProducer):
             for queue, turns in parted.items():
                 turns.suspect_in = None
                 if len(leased.leases) >= limit and (partition := turns.to_post()) is not None:
-                    yield from self._post(place_of(queue, partition))
+                    yield from self.post(place_of(queue, partition))
             answers.append(self._whole(leased, parted, unknown))
             if leased.leases or not posted:
                 return together(answers)
@@ -134,15 +181,9 @@ class PartitionedEngine(PartitionedProducer):
         next_ms = sooner(leased.next_ms, _soonest(parted))
         return Leased(leased.leases, dropped, tuple(refused), next_ms, suspect_queue)
 
-    def _note_claim(self, worker: str, queue: str, next_ms: int, notes: Sequence[int]) -> None:
-        if self._turns:
-            name, partition = split_place(queue)
-            if name in self._turns:
-                self._turns[name].learn(partition, notes[0] if notes else 0, known(next_ms))
-
     def _take_post(self, queue: str, turns: Turns) -> Steps[int | None]:
         try:
-            posted = yield Command(("LPOP", f"{self.prefix(queue)}:post"))
+            posted = yield Command(("LPOP", f"{self.native.prefix(queue)}:post"))
         except TenureError as error:
             if is_silent(error):
                 raise
@@ -158,22 +199,18 @@ class PartitionedEngine(PartitionedProducer):
     def _post_if_flagged(self, place: str) -> Steps[bool]:
         is_flagged = yield from _if_reached(self._flagged(place))
         if is_flagged:
-            yield from self._post(place)
+            yield from self.post(place)
         return bool(is_flagged)
 
     def _flagged(self, place: str) -> Steps[bool]:
         """Whether jobs may be ready: scripts push to `wake` for them, and a claim that leaves none deletes it."""
-        return bool((yield Command(("LLEN", f"{self.prefix(place)}:wake"))))
+        return bool((yield Command(("LLEN", f"{self.native.prefix(place)}:wake"))))
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wake | Lead:
-        """Wait for a token in `wake`. An idle worker of one queue without partitions claims in the same write: see
-        decision 0002."""
         # Where the map of partitions must be read first, the claim would begin with another script.
-        if len(queues) > 1 or not self.maps.are_whole(queues):
-            return Wake(self._wake(queues, timeout_ms))
-        queue, timing = queues[0], self.timing
-        most_ms = timing.lease_ms + timing.grace_ms - timing.beat_ms
-        return Lead(_block((f"{self.prefix(queue)}:wake",), min(timeout_ms, most_ms)), queue, if_idle=True)
+        if self.maps.are_whole(queues):
+            return self.native.wait(worker, queues, timeout_ms)
+        return Wake(self._wake(queues, timeout_ms))
 
     def _known_partitions(self, queue: str) -> Steps[int]:
         """As `partitions`, or the last known number where Redis refuses the call: the claim reports that."""
@@ -191,13 +228,13 @@ class PartitionedEngine(PartitionedProducer):
             partitions = yield from self._known_partitions(queue)
             if partitions > 1:
                 parted[queue] = self._turns_of(queue, partitions)
-            keys[f"{self.prefix(queue)}:{'post' if partitions > 1 else 'wake'}"] = queue
+            keys[f"{self.native.prefix(queue)}:{'post' if partitions > 1 else 'wake'}"] = queue
         for queue, turns in parted.items():
             if turns.next_ms() == 0:  # a job has ended since the last claim
                 return queue
         self._waits |= parted.keys()
         try:
-            reply: Reply = yield _block(keys, timeout_ms)
+            reply: Reply = yield block(keys, timeout_ms)
         finally:
             self._waits -= parted.keys()
         woken = keys[reply[0].decode()] if reply else None
@@ -211,10 +248,10 @@ class PartitionedEngine(PartitionedProducer):
         for lease, _ in settlements:
             if lease.partition:
                 return self._settle_in_places(settlements)
-        return super().settle(settlements)
+        return self.native.settle(settlements)
 
     def _settle_in_places(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
-        answers = yield from super().settle(settlements)
+        answers = yield from self.native.settle(settlements)
         for place in {lease.place for lease, outcome in settlements if _may_wake(lease, outcome)}:
             queue, partition = split_place(place)
             if (yield from self._known_partitions(queue)) == 1:
@@ -227,7 +264,7 @@ class PartitionedEngine(PartitionedProducer):
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
         if self.maps.are_whole(queues) and not any(ref.partition for ref in leases):
-            return super().heartbeat(worker, queues, leases)
+            return self.native.heartbeat(worker, queues, leases)
         return self._heartbeat_places(worker, queues, leases)
 
     def _heartbeat_places(
@@ -242,7 +279,7 @@ class PartitionedEngine(PartitionedProducer):
             else:
                 turns = self._turns_of(queue, max([partitions, *(one + 1 for one in held)]))
                 places += [place_of(queue, partition) for partition in turns.beats(held)]
-        reply = yield from super().heartbeat(worker, places, leases)
+        reply = yield from self.native.heartbeat(worker, places, leases)
         if places == list(queues):
             return reply
         orphaned = tuple(map(_of_queue, reply.orphaned))
@@ -255,14 +292,14 @@ class PartitionedEngine(PartitionedProducer):
         for queue in worker.queues:
             if self.maps.wanted.get(queue, 1) > 1:
                 yield from _if_reached(self.maps.ask(queue))
-        return (yield from super().announce(worker))
+        return (yield from self.native.announce(worker))
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         places: list[str] = []
         for queue in queues:
             partitions = yield from self._known_partitions(queue)
             places += [place_of(queue, partition) for partition in range(partitions)]
-        released = yield from super().leave(worker, places, crashed)
+        released = yield from self.native.leave(worker, places, crashed)
         if released:
             for place in places:
                 if place not in queues or place_of(place, 1) in places:
@@ -276,7 +313,7 @@ class PartitionedEngine(PartitionedProducer):
         limit: int = limits.TEND_LIMIT,
         raw_queues: Collection[str] = (),
     ) -> Steps[Maintained]:
-        maintain = super().maintain
+        maintain = self.native.maintain
         places: list[str] = []
         for queue in queues:
             map = yield from self.maps.of(queue)
@@ -299,12 +336,6 @@ class PartitionedEngine(PartitionedProducer):
                 wait_ms = yield from self.changes.round(queue)
                 more, next_ms = more or wait_ms == 0, sooner(next_ms, known(wait_ms))
         return replace(done, poisoned=poisoned, more=more, next_ms=-1 if next_ms is None else next_ms)
-
-
-def _block(keys: Iterable[str], timeout_ms: int) -> Command:
-    """Take a token of one of these lists, or wait for it."""
-    block_ms = max(timeout_ms, limits.MIN_WAIT_MS)
-    return Command(("BLPOP", *keys, f"{block_ms / limits.SECOND:.3f}"), block_ms=block_ms)
 
 
 def _may_wake(lease: Lease, outcome: Outcome) -> bool:

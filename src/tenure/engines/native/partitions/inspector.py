@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -22,7 +22,9 @@ from tenure.core.shape import (
 )
 from tenure.core.steps import Steps
 from tenure.core.why import JobFacts
-from tenure.engines.native.partitions.changes import Controlled, PartitionChanges
+from tenure.core.worker_view import WorkerView
+from tenure.engines.native.engine import NativeEngine
+from tenure.engines.native.partitions.changes import PartitionChanges
 from tenure.engines.native.partitions.maps import PartitionMaps
 from tenure.engines.native.partitions.views import (
     of_queue,
@@ -35,20 +37,20 @@ from tenure.engines.native.partitions.views import (
 T = TypeVar("T")
 
 
-class PartitionedInspector(Controlled):
-    """The inspecting half of the native engine, for queues with and without partitions."""
+class PartitionedInspector:
+    """The inspecting half of the engine. `native`: has each place of a queue."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.maps = PartitionMaps(self)
-        self.changes = PartitionChanges(self, self.maps, self._post)
+    def __init__(self, native: NativeEngine) -> None:
+        self.native = native
+        self.maps = PartitionMaps(native)
+        self.changes = PartitionChanges(native, self.maps, self.settings_of, self.post)
 
     def partition_count(self, queue: str) -> Steps[int]:
         """How many partitions of a queue may have jobs. 1: it has none."""
         return (yield from self.maps.of(queue)).places
 
     @abstractmethod
-    def _post(self, place: str) -> Steps[None]:
+    def post(self, place: str) -> Steps[None]:
         """Name a partition that has jobs to one of the workers that wait."""
 
     def _places(self, queue: str) -> Steps[list[str]]:
@@ -72,7 +74,7 @@ class PartitionedInspector(Controlled):
     def _home_of_lane(self, queue: str, lane: str) -> Steps[str]:
         *olds, home = yield from self._homes_of_lane(queue, lane)
         for old in olds:
-            if (yield from self._one_lane(old, lane)).state is not LaneState.IDLE:
+            if (yield from self.native.lane(old, lane)).state is not LaneState.IDLE:
                 return old
             yield from self._finish_moves_of(queue, old)
         return home
@@ -114,7 +116,7 @@ class PartitionedInspector(Controlled):
         if map.version:
             map = yield from self.maps.ask(split_place(name)[0])
         if map.places == 1 or split_place(name)[1]:
-            return (yield from self._one_queue(name))
+            return (yield from self.native.queue(name))
         views: dict[int, QueueView] = {}
         lost: dict[int, Unreachable] = {}
         for partition in range(map.places):
@@ -133,25 +135,26 @@ class PartitionedInspector(Controlled):
         return replace(view, repartition=change)
 
     def _one_partition(self, place: str) -> Steps[QueueView]:
-        view = yield from self._one_queue(place)
+        view = yield from self.native.queue(place)
         if not view.counts[State.READY]:
             return view
-        first = yield from super().page(place, State.READY, limit=1, heads=True)
+        first = yield from self.native.page(place, State.READY, limit=1, heads=True)
         return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
-        look = super().job
-        return of_queue((yield from self._first(queue, id, lambda place: look(place, id), None)))
+        return of_queue((yield from self._first(queue, id, lambda place: self.native.job(place, id), None)))
+
+    def result(self, queue: str, id: str) -> Steps[JobView | None]:
+        return of_queue((yield from self._first(queue, id, lambda place: self.native.result(place, id), None)))
 
     def facts(self, queue: str, id: str) -> Steps[JobFacts | None]:
-        look = super().facts
-        found = yield from self._first(queue, id, lambda place: look(place, id), None)
+        found = yield from self._first(queue, id, lambda place: self.native.facts(place, id), None)
         return found and structs.replace(found, view=of_queue(found.view))
 
     def sample(self, queue: str, cursor: str, limit: int) -> Steps[tuple[list[str], str]]:
         places = yield from self._places(queue)
         inner, number = divmod(int(cursor), len(places))
-        ids, following = yield from super().sample(places[number], str(inner), limit)
+        ids, following = yield from self.native.sample(places[number], str(inner), limit)
         if following != "0":
             return ids, str(int(following) * len(places) + number)
         return ids, str((number + 1) % len(places))
@@ -168,15 +171,15 @@ class PartitionedInspector(Controlled):
     ) -> Steps[Page]:
         places = yield from self._places(queue)
         if len(places) == 1:
-            return (yield from super().page(queue, state, offset, limit, lane, after, heads))
+            return (yield from self.native.page(queue, state, offset, limit, lane, after, heads))
         if lane is not None:
             home = yield from self._home_of_lane(queue, lane)
-            return page_of_queue((yield from super().page(home, state, offset, limit, lane, after, heads)))
+            return page_of_queue((yield from self.native.page(home, state, offset, limit, lane, after, heads)))
         number, cursor = read_cursor(after, len(places))
         total = (yield from self._all_of_queue(queue)).counts[state]
         while True:
             skip = min(offset, limits.PAGE_OFFSET_MAX)
-            page = yield from super().page(places[number], state, skip, limit, None, cursor, heads)
+            page = yield from self.native.page(places[number], state, skip, limit, None, cursor, heads)
             if page.jobs or page.next is not None:
                 break
             offset, cursor, number = max(0, offset - page.total), None, number + 1
@@ -191,7 +194,7 @@ class PartitionedInspector(Controlled):
         for _ in range(2):
             known = yield from self.maps.of(queue)
             for home in (yield from self._homes_of_lane(queue, lane)):
-                view = yield from self._one_lane(home, lane)
+                view = yield from self.native.lane(home, lane)
                 if view.state is not LaneState.IDLE:
                     return view
                 idle.append(view)
@@ -203,10 +206,13 @@ class PartitionedInspector(Controlled):
     def lane_page(self, queue: str, state: LaneState, cursor: int = 0, limit: int = limits.PAGE_MAX) -> Steps[LanePage]:
         places = yield from self._places(queue)
         inner, number = divmod(cursor, len(places))
-        page = yield from super().lane_page(places[number], state, inner, limit)
+        page = yield from self.native.lane_page(places[number], state, inner, limit)
         if page.cursor:
             return replace(page, cursor=page.cursor * len(places) + number)
         return replace(page, cursor=(number + 1) % len(places))
+
+    def workers(self) -> Steps[list[WorkerView]]:
+        return self.native.workers(self._holders)
 
     def _holders(self, queue: str) -> Steps[dict[str, int]]:
         held: Counter[str] = Counter()
@@ -215,7 +221,7 @@ class PartitionedInspector(Controlled):
         except WrongState:  # the view of the queue names it
             return held
         for place in places:
-            held.update((yield from super()._holders(place)))
+            held.update((yield from self.native.holders(place)))
         return held
 
     def _finish_moves_of(self, queue: str, place: str) -> Steps[None]:

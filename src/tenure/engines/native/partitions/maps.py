@@ -17,9 +17,9 @@ from tenure.core.errors import ReplyError, TenureError, Unreachable, is_away, is
 from tenure.core.logfmt import log_line
 from tenure.core.names import shown
 from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of, read_map, read_noted, share_of, write_map
-from tenure.core.steps import Arg, Command, Invoke, Steps, T
+from tenure.core.steps import Arg, Command, Steps, T
 from tenure.engines.kit.config import META_TTL_MS
-from tenure.engines.kit.encoding import as_bytes, as_text
+from tenure.engines.kit.encoding import as_text
 from tenure.engines.native.control import NativeController, write_settings
 from tenure.engines.native.wire import OUTDATED
 
@@ -81,7 +81,7 @@ class PartitionMaps:
     def are_whole(self, queues: Iterable[str]) -> bool:
         """Whether none of these queues ever had partitions, by maps that are still trusted.
 
-        Most queues have none: their operations are those of the superclass, without a generator around them.
+        Most queues have none: the native engine serves them, without a generator around its operations.
         """
         now = time.monotonic()
         for queue in queues:
@@ -182,9 +182,9 @@ class PartitionMaps:
         Several processes may do this at one time, and any of them may die after each call.
         """
         if wanted.is_first:  # until the first partition notes it, that one has the settings of the whole queue
-            wanted = replace(wanted, max_length=(yield from self._engine._one_queue(queue)).settings.max_length)
+            wanted = replace(wanted, max_length=(yield from self._engine.queue(queue)).settings.max_length)
         noted = yield from self.note_in(queue, 0, wanted, _share(wanted, 0))
-        settings = (yield from self._engine._one_queue(queue)).settings if noted.before or noted.is_first else None
+        settings = (yield from self._engine.queue(queue)).settings if noted.before or noted.is_first else None
         for partition in range(1, noted.places):
             values = _share(noted, partition)
             # Partitions that are new, or were outside of the map, get the settings of the queue.
@@ -205,7 +205,7 @@ class PartitionMaps:
         """Note a map in one partition, with settings that it gets then. Return the map that is noted there then."""
         args: tuple[Arg, ...] = (map.version, map.number, map.before, partition, map.max_length, *settings)
         place = place_of(queue, partition)
-        return self._read_note(place, as_text((yield from self._engine._ask("note_map", place, *args))))
+        return self._read_note(place, (yield from self._engine.note_map(place, *args)))
 
     def _read_note(self, place: str, text: str) -> PartitionMap:
         """Read the note of a partition. Raises `WrongState`."""
@@ -216,13 +216,11 @@ class PartitionMaps:
             raise wrong_field(key, "map", "the note of a map of partitions", shown(text)) from None
 
     def _stored(self, queue: str, wanted: int, noted: str = "", keep_ms: int | None = None) -> Steps[PartitionMap]:
-        engine = self._engine
-        args = (as_bytes(queue), str(wanted), noted, "" if keep_ms is None else str(keep_ms))
-        stored = as_text((yield Invoke(engine.scripts["partitions"], (engine.shared(),), args)))
+        stored = yield from self._engine.stored_map(queue, wanted, noted, keep_ms)
         try:
             return read_map(stored)
         except ValueError:
-            key = f"{engine.shared()}:partitions"
+            key = f"{self._engine.shared()}:partitions"
             raise wrong_field(key, queue, _RULE, shown(stored), is_needed=True) from None
 
 

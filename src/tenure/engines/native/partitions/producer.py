@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from tenure.core.errors import ReplyError, TenureError, UnsupportedFeature
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.partitions import PartitionMap, key_of, place_of, split_place
 from tenure.core.shape import PLAIN
-from tenure.core.steps import Invoke, Steps
-from tenure.engines.kit.chunks import Part
+from tenure.core.steps import Steps
+from tenure.engines.native.engine import NativeEngine
 from tenure.engines.native.partitions.controller import PartitionedController
 from tenure.engines.native.wire import NOT_HERE
 
@@ -24,29 +23,34 @@ NO_POST_S: Final = 30.0
 class PartitionedProducer(PartitionedController):
     """Adds jobs by the map of their queue, which another process may replace meanwhile: see decision 0027."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, native: NativeEngine) -> None:
+        super().__init__(native)
         self._no_post_until: dict[str, float] = {}
 
     def want_partitions(self, queue: str, partitions: int) -> None:
         """The number of partitions that a queue gets when it is first used."""
         self.maps.wanted[queue] = partitions
 
-    def _list(self, queue: str) -> Steps[None]:
+    def list_queue(self, queue: str) -> Steps[None]:
         # One call for both, as a queue that is listed has been used.
         yield from self.maps.register(queue)
 
-    @abstractmethod
-    def _add(
-        self,
-        jobs: Sequence[NewJob],
-        queue: str,
-        chunk: list[Part],
-        room: int,
-        version: int | None = None,
-        asks: bool = False,
-    ) -> Steps[Iterable[Enqueued]]:
-        """`version`, `asks`: see `wire.enqueue_call`."""
+    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+        return self.native.enqueue(jobs, self._add_all)
+
+    def import_jobs(self, name: str, jobs: Sequence[NewJob]) -> Steps[list[bool]]:
+        """Add the jobs of a move to one queue, once for each name of a move: see `engines.kit.moving`."""
+        queue = jobs[0].queue
+
+        def import_by(map: PartitionMap) -> Steps[list[bool]]:
+            if map.is_parted:
+                raise UnsupportedFeature(
+                    f"Queue {queue!r} has partitions; jobs of other wire formats move to one without."
+                )
+            return self.native.import_jobs(name, jobs, map.version)
+
+        yield from self.native.register(queue)
+        return (yield from self.changes.following(queue, import_by))
 
     def _add_all(
         self, queue: str, jobs: Sequence[NewJob], positions: Sequence[int], answers: dict[int, Enqueued]
@@ -55,9 +59,10 @@ class PartitionedProducer(PartitionedController):
             left = [position for position in positions if position not in answers] if answers else positions
             return self._add_by(map, queue, jobs, left, answers)
 
+        yield from self.native.register(queue)
         if self.maps.are_whole((queue,)):
             try:
-                return (yield from self._add_to(queue, jobs, positions, answers, self._add))
+                return (yield from self.native.add_to(queue, jobs, positions, answers, self.native.add))
             except ReplyError as error:
                 self.maps.note_refusal(queue, error)
         yield from self.changes.following(queue, add)
@@ -71,7 +76,7 @@ class PartitionedProducer(PartitionedController):
         answers: dict[int, Enqueued],
     ) -> Steps[None]:
         if not map.version:
-            return (yield from self._add_to(queue, jobs, positions, answers, self._add))
+            return (yield from self.native.add_to(queue, jobs, positions, answers, self.native.add))
         homes: dict[int, list[int]] = {}
         olds: dict[int, list[int]] = {}
         for position in positions:
@@ -86,9 +91,9 @@ class PartitionedProducer(PartitionedController):
             for position in (yield from self._ask_old(place_of(queue, old), map, jobs, there, answers)):
                 job = jobs[position]
                 homes.setdefault(map.homes(key_of(job.id, job.shape))[-1], []).append(position)
-        add = partial(self._add, version=map.version)
+        add = partial(self.native.add, version=map.version)
         for home, there in homes.items():
-            yield from self._add_to(place_of(queue, home), jobs, sorted(there), answers, add)
+            yield from self.native.add_to(place_of(queue, home), jobs, sorted(there), answers, add)
 
     def _ask_old(
         self,
@@ -101,7 +106,9 @@ class PartitionedProducer(PartitionedController):
         """Add the jobs whose lane, key or id is still in the old partition. Return the positions of the others."""
         asked: dict[int, Enqueued] = {}
         try:
-            yield from self._add_to(place, jobs, positions, asked, partial(self._add, version=map.version, asks=True))
+            yield from self.native.add_to(
+                place, jobs, positions, asked, partial(self.native.add, version=map.version, asks=True)
+            )
         finally:
             answers |= {position: answer for position, answer in asked.items() if answer is not NOT_HERE}
         return [position for position in positions if asked[position] is NOT_HERE]
@@ -115,34 +122,31 @@ class PartitionedProducer(PartitionedController):
         run_at_ms: int | None = None,
         priority: int | None = None,
     ) -> Steps[bool]:
-        due = str(run_at_ms) if run_at_ms is not None else "" if delay_ms is None else f"+{delay_ms}"
-
         def reschedule_by(map: PartitionMap) -> Steps[bool]:
             def reschedule_in(place: str) -> Steps[bool]:
-                is_changed = yield from self._reschedule(place, id, due, priority, map.version)
+                is_changed = yield from self.native.reschedule(
+                    place, id, delay_ms=delay_ms, run_at_ms=run_at_ms, priority=priority, map_version=map.version
+                )
                 if is_changed and map.places > 1:
-                    yield from self._post(place)
+                    yield from self.post(place)
                 return is_changed
 
             return self._first(queue, id, reschedule_in, False, refuses_old_maps=True)
 
         return (yield from self.changes.following(queue, reschedule_by))
 
-    def is_partition(self, place: str) -> bool:
-        """Whether a place is one partition of several, by what this process knows."""
-        return self.maps.known(split_place(place)[0]).places > 1
-
-    def _post(self, place: str) -> Steps[None]:
-        """Name a partition that has jobs to one of the workers that wait.
+    def post(self, place: str) -> Steps[None]:
+        """Name a partition that has jobs to one of the workers that wait; of a queue without partitions nothing.
 
         Only a hint: workers look into all partitions anyway. So it never fails what it comes after, and where it fails,
         as with a lost node of the first partition, it is left out for a time.
         """
         queue, partition = split_place(place)
-        if time.monotonic() < self._no_post_until.get(queue, 0.0):
+        is_whole = self.maps.known(queue).places == 1
+        if is_whole or time.monotonic() < self._no_post_until.get(queue, 0.0):
             return
         try:
-            yield Invoke(self.scripts["post"], (self.prefix(queue),), (partition,))
+            yield from self.native.post(queue, partition)
         except TenureError:
             self._no_post_until[queue] = time.monotonic() + NO_POST_S
 
