@@ -83,7 +83,8 @@ _PLAIN: Final = (
     Mutant("claim-plain-while-paused", " or call('HGET', key('settings'), 'paused')", "", ("claim",)),
     Mutant("claim-plain-while-work-is-due", "next_ms == 0 or since < 0", "since < 0", ("claim",)),
     Mutant("claim-plain-in-a-newer-layout", " or (tonumber(layout) or 1) ~= 1 or", " or", ("claim",)),
-    Mutant("claim-calm-beside-limits", "  and not limited_jobs and (tonumber", "  and (tonumber", ("claim_full",)),
+    Mutant("claim-calm-beside-limits", "  and not limited_jobs and not expired", "  and not expired", ("claim_full",)),
+    Mutant("claim-calm-beside-expired", " and not expired and (tonumber", " and (tonumber", ("claim_full",)),
     Mutant("claim-from-unchecked-lists", "  check_waiting()\n  has_only_lanes", "  has_only_lanes", ("claim_full",)),
     Mutant("claim-plain-after-an-outage", " or since >= 100 and since > number_in(ARGV[3], 'outage')", "", ("claim",)),
     Mutant(
@@ -369,6 +370,21 @@ _UNIQUE: Final = (
     Mutant("window-ends-with-job", "(gone or mode ~= 'w'", "(true or mode ~= 'w'"),
     Mutant("window-outlives-cancel", "free_key(shape, id, state == 'cancelled')", "free_key(shape, id, false)"),
     Mutant("window-for-ever", "return tonumber(lasts) > time and id or nil", "return id"),
+    Mutant("expiry-not-noted", "  deadlines.note(job[1], job.shape, all.time)\n", "", ("enqueue_shaped", "tick")),
+    Mutant("expiry-of-begun-jobs", "      deadlines.forget(id, shape)\n      start(", "      start(", ("claim_full",)),
+    Mutant("expiry-not-of-retries", "      deadlines.note_again(lease.id, lease.shape)\n", "", ("settle_full",)),
+    Mutant("expiry-not-of-released", "    deadlines.note_again(id, shape)\n    line_up_again", "    line_up_again"),
+    Mutant("expiry-outlives-end", "  deadlines.forget(id, shape)\n  notes.clear", "  notes.clear"),
+    Mutant(
+        "expiry-outlives-removal", "      deadlines.forget(id, shape)\n    end\n    watched", "    end\n    watched"
+    ),
+    Mutant(
+        "expiry-of-another-job", "if shapes.word(shape_of(record), 'x') then end_waiting", "if true then end_waiting"
+    ),
+    Mutant("expiry-of-a-part", "has_more = expire(config, time, limit) >= limit", "expire(config, time, limit)"),
+    Mutant(
+        "expiry-outlives-retry", "local new = without_deadline(edit(record))", "local new = edit(record)", ("retry",)
+    ),
     Mutant("windows-pile-up", "drop_key(unique)\n  pruned = pruned + 1", "pruned = pruned + 1", ("maintain",)),
     Mutant("follower-forgotten", "shapes.place_late(following, shape_of(call('HGET', key('jobs'), following)))", ""),
     Mutant("follower-listed-on", "following)))\n      call('HDEL', key('again'), unique)", "following)))"),

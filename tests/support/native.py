@@ -23,7 +23,7 @@ redis.call('DEL', 'nothing') -- so that it runs at the memory limit as well
 local prefix, ms = KEYS[1], tonumber(ARGV[1])
 local function text(number) return string.format('%.0f', number) end
 for _, zset in ipairs({
-  'holders', 'holds', 'scheduled', 'suspects', 'completed', 'failed', 'broken', 'cancelled', 'moments',
+  'holders', 'holds', 'scheduled', 'suspects', 'completed', 'failed', 'broken', 'cancelled', 'moments', 'expires',
 }) do
   local entries = redis.call('ZRANGE', prefix .. ':' .. zset, 0, -1)
   for _, member in ipairs(entries) do redis.call('ZINCRBY', prefix .. ':' .. zset, -ms, member) end
@@ -50,6 +50,14 @@ for i = 1, #scheduled, 2 do
     redis.call('ZREM', prefix .. ':scheduled', scheduled[i])
     redis.call('ZADD', prefix .. ':scheduled', scheduled[i + 1], at .. mark .. id)
     redis.call('HSET', prefix .. ':jobs', id, (string.gsub(record, '^%d+', at, 1)))
+  end
+end
+local jobs = redis.call('HGETALL', prefix .. ':jobs')
+for i = 1, #jobs, 2 do
+  local at, rest = string.match(jobs[i + 1], '^(%d+)( [^%c]* x=.*)$')
+  if at and not moved[jobs[i]] then
+    moved[jobs[i]] = true
+    redis.call('HSET', prefix .. ':jobs', jobs[i], text(string.sub(at, 1, 13) - ms) .. string.sub(at, 14) .. rest)
   end
 end
 local keys = redis.call('HGETALL', prefix .. ':unique')
@@ -128,6 +136,7 @@ def timeless(found: Dump) -> Dump:
             b"workers",
             b"quiet",
             b"windows",
+            b"expires",
             b"resting",
             b"due",
             b"moved",

@@ -13,7 +13,7 @@ import msgspec
 from tenure.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
-    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds"
+    b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds expires"
     b" schedules ticks due moved".split()
 )
 
@@ -34,7 +34,14 @@ class Key:
 
 def shape_faults(found: Mapping[bytes, Key]) -> list[str]:
     """`found`: the keys of one queue by suffix."""
-    return [*_Lanes(found).faults(), *_levels(found), *_uniques(found), *_notes(found), *_schedules(found)]
+    return [
+        *_Lanes(found).faults(),
+        *_levels(found),
+        *_uniques(found),
+        *_notes(found),
+        *_schedules(found),
+        *_expiries(found),
+    ]
 
 
 def _value(found: Mapping[bytes, Key], suffix: bytes, empty: Any) -> Any:
@@ -167,6 +174,15 @@ def _notes(found: Mapping[bytes, Key]) -> list[str]:
         for note in (b"cancelling", b"progress")
         for id in _value(found, note, {})
         if id not in held
+    ]
+
+
+def _expiries(found: Mapping[bytes, Key]) -> list[str]:
+    """Each job with a deadline that waits is listed with it, and no other."""
+    held = {id for ids in _named(found, b"held:").values() for id in ids}
+    waiting = {id for id, record in _value(found, b"jobs", {}).items() if id not in held and _word(record, b"x")}
+    return [
+        f"{id!r} waits and may expire, or is listed, not both" for id in waiting ^ set(_value(found, b"expires", {}))
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenure import Debounce, Limit, NotUnique, Tenure, Throttle, Unique
+from tenure import Debounce, Every, Limit, NotUnique, Tenure, Throttle, Unique
 from tenure.app.handlers import MAX_BATCH_SIZE
 from tenure.client.options import ShapeOptions, UsingOptions
 from tenure.client.unique import MAX_WINDOW_MS
@@ -229,6 +229,7 @@ OPTIONS: dict[str, Any] = {
     "persistent": True,
     "limits": [Limit("mail", per_second=2, per_day=50), Limit("gpu", concurrency=4, cost=2)],
     "share": "tenant 7",
+    "expires": 30,
 }
 """A value of each option that a job has."""
 
@@ -256,6 +257,38 @@ class TestEveryOption:
         for name in OPTIONS.keys() - {"queue", "lane_limit"}:
             with pytest.raises(UnsupportedFeature):
                 task.using(**{name: OPTIONS[name]}).enqueue(1)
+
+
+class TestExpires:
+    def test_seconds_count_from_the_enqueue_and_a_time_is_a_time(self, app, engine):
+        task = app.task(double, expires=timedelta(minutes=1))
+        soon = datetime(2100, 1, 1, tzinfo=UTC)
+        for one in (task, task.using(expires=0.5), task.using(expires=soon), task.using(expires=None)):
+            one.enqueue(1)
+        assert [job.shape.expires for job in engine.enqueued] == ["+60000", "+500", "4102444800000", None]
+        assert Shape(expires="+500").expires_ms(1_000) == 1_500
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"expires": 0},
+            {"expires": -1},
+            {"expires": "soon"},
+            {"expires": datetime(2020, 1, 1, tzinfo=UTC)},
+            {"expires": datetime(2100, 1, 1)},
+            {"expires": 5, "delay": 5},
+            {"expires": datetime(2100, 1, 1, tzinfo=UTC), "run_after": datetime(2100, 1, 2, tzinfo=UTC)},
+            {"expires": 5, "persistent": True},
+        ],
+    )
+    def test_refused(self, app, engine, options):
+        with pytest.raises(InvalidArgument, match="expires"):
+            app.task(double).using(**options).enqueue(1)
+
+    def test_a_schedule_counts_from_its_ticks(self, app, engine):
+        task = app.task(double, expires=datetime(2100, 1, 1, tzinfo=UTC))
+        with pytest.raises(InvalidArgument, match="expires must be seconds, which count from each tick"):
+            app.schedules.add("s", task.call(1), Every(hours=1))
 
 
 class TestUnique:

@@ -195,9 +195,10 @@ class Task(Generic[P, R, C]):
         job, at most 4 KiB; the handler reads `current_job().headers`. They replace those set before; {} removes them.
         `limits`: a list of `Limit`; the job starts when all of them allow it; [] removes those of the task. `share`:
         jobs of different shares of a queue are claimed in turns, as in "tenant:{tenant}"; not with a lane. Neither goes
-        with a priority.
+        with a priority. `expires`: seconds, a `timedelta` or a `datetime`; a job that no worker has claimed by then, a
+        retry included, ends in `cancelled` with the error type `Expired`.
 
-        None keeps an option, except for `timeout` (no limit), `lane`, `share` and `unique` (none). Raises
+        None keeps an option, except for `timeout` (no limit), `lane`, `share`, `unique` and `expires` (none). Raises
         `InvalidArgument` for a wrong option, and for options that contradict each other.
         """
         task: Task[P, R, C] = object.__new__(Task)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict
 
@@ -17,7 +19,7 @@ from tenure.core.hints import option_hint
 from tenure.core.shape import Conflict, UniqueRule, Until
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
     from typing import Unpack
 
     from tenure.client.limit import Limit, LimitsOption
@@ -41,6 +43,7 @@ class ShapeOptions(TypedDict, total=False):
     persistent: bool | None
     limits: LimitsOption
     share: str | None
+    expires: float | timedelta | datetime | None
 
 
 class ManyOptions(ShapeOptions, AttemptOptions, total=False):
@@ -108,6 +111,22 @@ def _timeout_ms(timeout: object, name: str) -> int:
     return NO_TIMEOUT_MS if timeout is None else names.duration_ms(timeout, name)
 
 
+NEVER: Final = ""
+"""The user passed None as the time when a job expires."""
+
+
+def _expires(expires: object, name: str) -> str:
+    """When a job expires, as its shape has it."""
+    if expires is None:
+        return NEVER
+    if isinstance(expires, datetime):
+        at_ms = names.time_ms(expires, name)
+        if at_ms <= time.time() * limits.SECOND:
+            raise invalid(name, "a time in the future", names.shown(expires))
+        return str(at_ms)
+    return f"+{names.duration_ms(expires, name, most_ms=limits.MAX_DELAY_MS)}"
+
+
 def _share(share: object, name: str) -> str:
     template = "" if share is None else names.limit_template(share, name)
     fields_of(template, name)
@@ -131,6 +150,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "persistent": Option(names.flag),
     "limits": Option(checked_limits),
     "share": Option(_share, none=True),
+    "expires": Option(_expires, none=True),
 }
 """The options of a job but for `delay` and `run_after`, which are checked together. Each is a field of `Options`."""
 
@@ -139,7 +159,7 @@ class Options(Struct, frozen=True, gc=False):
     """The options of one job, checked. None: not given.
 
     `delay_ms` and `run_at_ms` are set together: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` ""
-    and `unique` False: none, even if the task has one; so do empty `headers`, `limits` and an empty `share`.
+    and `unique` False: none, even if the task has one; so do empty `headers`, `limits`, `share` and `expires`.
     """
 
     id: str | None = None
@@ -157,6 +177,7 @@ class Options(Struct, frozen=True, gc=False):
     headers: Mapping[str, str] | None = None
     limits: tuple[Limit, ...] | None = None
     share: str | None = None
+    expires: str | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:
         """Return these options with some of them changed. `known`: the names that are allowed here.
@@ -199,11 +220,22 @@ class Options(Struct, frozen=True, gc=False):
                 f"share {self.share!r} and lane {self.lane!r} cannot both be given: each lane has turns of its own. "
                 "Leave one of them out, with share=None or lane=None if the task has it."
             )
+        if self.expires:
+            self._check_expires(self.expires)
         if self.unique and self.delayed:
             _check_no_delay(self.unique)
         if self.unique and self.persistent:
             _check_lasting(self.unique)
         return self
+
+    def _check_expires(self, expires: str) -> None:
+        if self.persistent:
+            raise InvalidArgument("expires cannot go with persistent: such a job begins again and again.")
+        due_ms = self.delay_ms if expires.startswith("+") else self.run_at_ms
+        if due_ms and int(expires) <= due_ms:
+            raise InvalidArgument(
+                "expires must be later than delay or run_after: the job would expire before it is due."
+            )
 
     def _check_order(self) -> None:
         for name, value in (("limits", self.limits), ("share", self.share)):

@@ -201,6 +201,8 @@ def spec_of(name: str, when: When, policies: Policies, job: NewJob, source: str 
             f"Schedule {name!r}: its jobs cannot be persistent: such a job never completes, so there would be one more "
             "at each tick, or none. Enqueue it once, with a unique key."
         )
+    if job.shape.expires is not None and not job.shape.expires.startswith("+"):
+        raise invalid("expires", "seconds, which count from each tick", "a time", "`end` is when a schedule is over.")
     return with_when(
         ScheduleSpec(
             name=schedule_name(name),

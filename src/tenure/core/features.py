@@ -42,6 +42,8 @@ class Feature(StrEnum):
     LANE_POLICIES = "lane_policies", "lane limits and lane policies"
     """A lane may run several jobs at a time, and a failed job may block or park its lane."""
     PRIORITIES = "priorities", "priorities"
+    EXPIRES = "expires", "jobs that expire"
+    """A job that has not begun by a time ends in `cancelled`."""
     UNIQUE = "unique", "unique jobs"
     """Jobs that are unique by their task and arguments until they have ended; a second one is rejected."""
     UNIQUE_KEYS = "unique_keys", "unique jobs by keys, windows or other conflict rules"

@@ -213,7 +213,7 @@ def due(delay: object, run_after: object) -> tuple[int, int | None]:
     if delay is not None and run_after is not None:
         raise InvalidArgument("delay and run_after cannot both be given.")
     if run_after is not None:
-        return 0, _run_at_ms(run_after)
+        return 0, time_ms(run_after, "run_after")
     if delay is None:
         return 0, None
     return duration_ms(delay, "delay", least_ms=0, most_ms=limits.MAX_DELAY_MS), None
@@ -244,13 +244,12 @@ def log_errors(value: object, field: str = "log_errors") -> ErrorDetail:
     raise invalid(field, f"one of {', '.join(LOG_ERRORS)}", shown(text))
 
 
-def _run_at_ms(value: object) -> int:
+def time_ms(value: object, field: str) -> int:
+    """Return a time in ms since 1970."""
     if not isinstance(value, datetime):
-        raise invalid("run_after", "a datetime with a time zone", type(value).__name__)
+        raise invalid(field, "a datetime with a time zone", type(value).__name__)
     if value.utcoffset() is None:
-        raise invalid(
-            "run_after", "a datetime with a time zone", "one without", "Write datetime(..., tzinfo=timezone.utc)."
-        )
+        raise invalid(field, "a datetime with a time zone", "one without", "Write datetime(..., tzinfo=timezone.utc).")
     # A time before 1970 is past as well; engines take numbers from 1 up.
     return max(1, round(value.timestamp() * limits.SECOND))
 

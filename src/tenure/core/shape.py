@@ -78,8 +78,9 @@ class Shape:
 
     `lane_limit`: how many jobs of the lane may run at a time; above one there is no order. The latest job's limit
     counts. `persistent`: the job never completes; it runs again after its handler returns. `limits`: it starts when all
-    of them allow it. `share`: the jobs of different shares are claimed in turns. A field with another value than its
-    default needs the feature in its metadata: see `core.unsupported`.
+    of them allow it. `share`: the jobs of different shares are claimed in turns. `expires`: it ends in `cancelled`
+    unless it begins by then: `+n` is n ms after its enqueue, `n` a time since 1970 in ms. A field with another value
+    than its default needs the feature in its metadata: see `core.unsupported`.
     """
 
     lane: str | None = field(default=None, metadata={"needs": Feature.LANES})
@@ -89,6 +90,13 @@ class Shape:
     persistent: bool = field(default=False, metadata={"needs": Feature.PERSISTENT})
     limits: tuple[LimitRule, ...] = field(default=(), metadata={"needs": Feature.LIMITS})
     share: str | None = field(default=None, metadata={"needs": Feature.SHARES})
+    expires: str | None = field(default=None, metadata={"needs": Feature.EXPIRES})
+
+    def expires_ms(self, enqueued_ms: int) -> int | None:
+        """When a job that was enqueued at this time expires; None: never."""
+        if self.expires is None:
+            return None
+        return int(self.expires) + (enqueued_ms if self.expires.startswith("+") else 0)
 
 
 PLAIN = Shape()

@@ -100,3 +100,12 @@ def test_the_first_enqueue_of_a_newer_release_stops_the_older_one(world: World, 
     with pytest.raises(NewerLayout):
         world.take()
     assert release.take_ids() == ["a"]
+
+
+def test_the_deadline_of_a_job_that_moved_away_ends_no_other_job_with_its_id(world: World) -> None:
+    world.put("late", shape=Shape(expires="+1"))
+    world.put("a")
+    world.command("ZADD", world.key("expires"), 1, "a")
+    world.pass_time(10)
+    assert world.take_ids() == ["a"]
+    world.audit()

@@ -40,6 +40,7 @@ def describe(view: JobView, now_ms: float, parts: JobParts = NO_PARTS) -> str:
         ("persistent", "yes" if shape.persistent else None),
         ("limits", ", ".join(rule.name for rule in shape.limits) or None),
         ("share", shape.share),
+        ("expires", time_of(shape.expires_ms(view.enqueued_ms or 0), now_ms)),
         *((name, str(getattr(view, name))) for name in COUNTS),
         ("worker", view.worker),
         ("token", None if view.token is None else str(view.token)),

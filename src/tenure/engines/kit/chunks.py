@@ -79,6 +79,7 @@ def weight_of(shape: Shape) -> int:
         + 2 * (shape.priority != 0)
         + 6 * len(shape.limits)
         + 4 * (shape.share is not None)
+        + (shape.expires is not None)
         + shape.persistent
     )
 

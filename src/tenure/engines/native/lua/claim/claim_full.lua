@@ -20,13 +20,14 @@ if again then return claimed_again(again, held_key) end
 -- Read the keys that are written below: a wrong type is an error here, before anything has changed. (A list of jobs is
 -- read by the command that takes from it: see picks.ask.)
 local time, micros = clock()
-local seen, layout, limited_jobs, large_jobs, last_token =
-  unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token'), 1, 5)
+local seen, layout, limited_jobs, large_jobs, last_token, expiring =
+  unpack(call('HMGET', key('meta'), 'seen', 'layout', 'limited', 'large', 'token', 'expires'), 1, 6)
 local since = time - (tonumber(seen) or math.huge)
 local lapse = call('ZRANGE', key('holders'), '0', '0', 'WITHSCORES')[2]
 local due = call('ZRANGE', key('scheduled'), '0', '0', 'WITHSCORES')[2]
 local paused = call('HGET', key('settings'), 'paused')
 local next_ms = ms_until(time, lapse, due)
+local expired = expiring and (tonumber(call('ZRANGE', key('expires'), '0', '0', 'WITHSCORES')[2]) or 0) <= time
 local room = @MAX_HELD@ - call('HLEN', held_key)
 is_awake()
 limit = math.min(limit, room)
@@ -36,7 +37,7 @@ has_large(large_jobs ~= false)
 
 -- While no work is due, a claim only takes jobs. Most such queues have lanes and nothing else.
 local is_calm = next_ms ~= 0 and since >= 0 and (since < @SEEN_MS@ or since <= config.outage)
-  and not limited_jobs and (tonumber(layout) or 1) == @LAYOUT@
+  and not limited_jobs and not expired and (tonumber(layout) or 1) == @LAYOUT@
 local has_only_lanes = false
 if is_calm then
   check_waiting()

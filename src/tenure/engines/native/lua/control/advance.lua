@@ -9,7 +9,7 @@ local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local again = transition(session, number)
 if again then return again end
 local kept = { 'completed', 'failed', 'broken', 'cancelled' }
-local places = { 'scheduled', 'windows', 'moments', unpack(kept) }
+local places = { 'scheduled', 'windows', 'moments', 'expires', unpack(kept) }
 
 for _, name in ipairs(places) do
   if call('ZCARD', key(name)) > @ADVANCE_MOST@ then
@@ -39,7 +39,7 @@ for _, name in ipairs(places) do
     if at ~= blocked then call('ZADD', key(name), digits(at - ms), found[i]) end
     if name == 'windows' then
       move_window(found[i])
-    elseif name ~= 'scheduled' and name ~= 'moments' then
+    elseif name ~= 'scheduled' and name ~= 'moments' and name ~= 'expires' then
       move_end(found[i])
     end
   end

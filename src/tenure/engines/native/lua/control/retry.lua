@@ -22,12 +22,18 @@ local state, detail, record = find(id)
 local function edit(record)
   if not edited or not record then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
-  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmuk]=[^ ]+', '')
+  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmukx]=[^ ]+', '')
   if words ~= '' then return digits(clock()) .. '000000 *\n' .. payload end
   local shape = shape_of(record)
   if limited_now then shape = reshape(shape, limit_words, share) end
   if new_key then shape = uniques.with_key(shape, new_key) end
-  return (string.match(line, '^(.-) [gklmnpu]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
+  return (string.match(line, '^(.-) [gklmnpux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
+end
+
+-- A job that ended does not expire when it runs again.
+local function without_deadline(record)
+  local line, rest = string.match(record or '', '^([^\n]*)(\n.*)$')
+  return line and string.gsub(line, ' x=%S+', '') .. rest or record
 end
 
 -- Take the job's unique key. A new one lasts as the earlier one did, which is free then. Returns the job that has the
@@ -69,7 +75,7 @@ end
 
 if state == 'failed' or state == 'broken' or state == 'cancelled' then
   record = call('HGET', key('kept'), id)
-  local new = edit(record)
+  local new = without_deadline(edit(record))
   local shape = shape_of(new)
   local error = misplaced(shape)
   if error then return error end

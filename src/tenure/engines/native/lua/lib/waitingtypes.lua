@@ -17,10 +17,10 @@ local function check_waiting()
   local others = call(
     'EXISTS', key('isolated'), key('priorities'), key('settings'), key('limits'), key('parked'), key('unique'),
     key('again'),
-    key('ghosts'), key('windows'), key('holds'), key('suspects')
+    key('ghosts'), key('windows'), key('holds'), key('suspects'), key('expires')
   )
   if others > 0 then
-    check_all('ZCARD', { 'priorities', 'windows', 'holds', 'suspects' })
+    check_all('ZCARD', { 'priorities', 'windows', 'holds', 'suspects', 'expires' })
     check_all('LLEN', { 'isolated' })
     check_all('HLEN', { 'settings', 'limits', 'parked', 'unique', 'again', 'ghosts' })
   end

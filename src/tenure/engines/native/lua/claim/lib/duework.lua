@@ -55,11 +55,16 @@ end
 local function run_due(config, time, limit, beating)
   local amnesty, before = note_activity(config, time, beating)
   if newer_layout then return 0, 0, -1 end
+  local has_more = false
+  if call('HEXISTS', key('meta'), 'expires') == 1 then
+--@part expire
+    has_more = expire(config, time, limit) >= limit -- no claim may take a job that has expired
+  end
   local held_ms = uses_features and hold_left('', time) or 0
   local promoted = held_ms > 0 and 0 or promote(time, limit)
   local reclaimed, again, rest = reap(config, time, amnesty, before, limit)
   local due = held_ms > 0 and time + held_ms or call('ZRANGE', key('scheduled'), 0, 0, 'WITHSCORES')[2]
   local moment = has_limits() and open_lanes.open_due(time, limit)
   if moment then due = math.min(tonumber(due or moment), tonumber(moment)) end
-  return promoted, reclaimed, until_next(time, again, due), rest
+  return promoted, reclaimed, until_next(time, again, due), rest or has_more
 end

@@ -1,6 +1,6 @@
 -- lib picks: the jobs that one call of claim_full takes.
 -- Defines: picks. Redis: reads and writes.
---@include counted tokens tombstones unique large lanes
+--@include counted tokens tombstones unique large lanes deadlines
 local picks = {}
 do
   local my = picks
@@ -59,6 +59,7 @@ do
     local shape = string.find(record, '=', 1, true) and shape_of(record) or ''
     if shape ~= '' then
       rest = rest .. ' ' .. shape
+      deadlines.forget(id, shape)
       start(claim, id, shape, token)
     end
     claim.jobs[#claim.jobs + 1] = { id, record, token, failures, crashes }

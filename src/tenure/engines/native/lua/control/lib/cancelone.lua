@@ -1,5 +1,15 @@
 -- lib cancelone: cancel one job.
--- Needs: clock, counted, end_badly, find, place_of, take_out. Defines: cancel_one. Redis: reads and writes.
+-- Needs: clock, counted, end_badly, find, place_of, take_out. Defines: cancel_one, end_waiting. Redis: reads, writes.
+
+-- End a job that waits, by what `find` has answered. Returns false for any other.
+local function end_waiting(config, id, body, state, detail, record)
+  if state ~= 'ready' and state ~= 'scheduled' and state ~= 'unroutable' then return false end
+  local found = place_of(id, state, detail, record)
+  local failures, crashes = counted(call('HGET', key('tries'), id))
+  end_badly(config, clock(), 'cancelled', id, failures, crashes, '0', '-', '0', body)
+  take_out(id, state, found)
+  return true
+end
 
 -- End a job that waits, or ask the worker of one that is active. Answers 1 for ended, 2 for asked, and 0 when there is
 -- no such job, or it has ended. `signal`: how the channel of a worker begins; `queue`: the message.
@@ -10,12 +20,6 @@ local function cancel_one(config, id, body, signal, queue)
     -- The message is a hint: the worker's next heartbeat brings the same.
     call('PUBLISH', signal .. detail, queue)
     return '2'
-  elseif state ~= 'ready' and state ~= 'scheduled' and state ~= 'unroutable' then
-    return '0'
   end
-  local found = place_of(id, state, detail, record)
-  local failures, crashes = counted(call('HGET', key('tries'), id))
-  end_badly(config, clock(), 'cancelled', id, failures, crashes, '0', '-', '0', body)
-  take_out(id, state, found)
-  return '1'
+  return end_waiting(config, id, body, state, detail, record) and '1' or '0'
 end

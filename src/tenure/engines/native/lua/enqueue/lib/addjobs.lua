@@ -3,7 +3,7 @@
 -- rule: 0 or 1 (an id of the caller's own); for a job with a shape more: - for none, else w<ms> (for how long its key
 -- is unique, mode w) and what to do when another has it: j reject, e existing, p replace, a rerun, d<ms> postpone.
 -- Needs: digits. Defines: jobs_to_add, add_jobs. Redis: reads and writes.
---@include find reshape admit large layout words noted queued
+--@include find reshape admit large layout words noted queued deadlines
 
 -- Read the shapes of jobs, and check the keys of their lines before anything is written.
 local function jobs_to_add(jobs)
@@ -37,7 +37,7 @@ end
 -- rest of its shape and the time of its enqueue, and its place where its line is the same.
 local function rewrite(all, id, state, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
-  local asked, plain = shape_of(record), string.match(first, '^(.-) [gklmnpu]=') or first
+  local asked, plain = shape_of(record), string.match(first, '^(.-) [gklmnpux]=') or first
   local shape = reshape(shape_of(old), shapes.word(asked, 'm'), shapes.word(asked, 'g'))
   local line = (string.match(old, '^%d+ ') or word_of(all.begun_at, 0) .. ' ') .. plain .. ' ' .. shape
   call('HSET', key('jobs'), id, line .. '\n' .. payload)
@@ -122,6 +122,7 @@ local function add(all, job, n)
   if letter then return letter, other end
   if job.own and has_ended(job[1], all.time) or call('HSETNX', key('jobs'), job[1], record) == 0 then return '0' end
   if not follows then line_up(all, job, record) end
+  deadlines.note(job[1], job.shape, all.time)
   return '1'
 end
 

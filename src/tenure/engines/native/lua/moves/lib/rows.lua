@@ -3,7 +3,7 @@
 -- has ended (place: `<state> <expires>`, text: its end, record '' of a completed job; else text: its tries). rank: in
 -- the lane that it occupies, lasts: until when it has its unique key, as `unique` has it; both '' for none.
 -- Defines: rows. Redis: reads and writes.
---@include wake due unique large laneends
+--@include wake due unique large laneends deadlines
 local rows = {}
 local MOVING = '@migrate'
 
@@ -84,6 +84,7 @@ function rows.arrive(row, first, time)
   end
   note_size(math.max(#record, #text))
   note_limits(shape)
+  if kind ~= 'e' then deadlines.note_again(id, shape) end
   local _, unique = uniques.key_of(shape)
   local rival = unique and uniques.rival(unique, time)
   if kind == 'f' then lasts = '0' end -- unless the job that it waits for is here, its key is free

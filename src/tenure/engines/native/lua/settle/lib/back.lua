@@ -1,6 +1,6 @@
 -- lib back: leases that were not settled come back: to the front, in the order of their claims.
 -- Needs: digits. Defines: collect, release_claims, requeue. Redis: reads and writes.
---@include wake unique notes ends retire blame places
+--@include wake unique notes ends retire blame places deadlines
 
 -- Remember a job that ended while no worker saw it: the next worker that maintains the queue reports it. With pcall, as
 -- another program's key must not keep a job from its place.
@@ -45,6 +45,7 @@ local function bring_back(config, time, entry, tries, asked, out)
       out.counts[#out.counts + 1], out.counts[#out.counts + 2] = id, text
     end
     out.again[#out.again + 1] = id
+    deadlines.note_again(id, shape)
     line_up_again(config, id, shape, doubtful, out)
   end
 end

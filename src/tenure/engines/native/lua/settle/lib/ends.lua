@@ -1,7 +1,7 @@
 -- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the
 -- two leaves it in both places rather than in none.
 -- Needs: digits. Defines: end_badly, remove, remove_ended. Redis: reads and writes.
---@include counted endline trim laneends unique notes history watched
+--@include counted endline trim laneends unique notes history watched deadlines
 
 -- End in failed, broken or cancelled: the whole record is kept, with the reason.
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)
@@ -19,6 +19,7 @@ local function end_badly(config, time, state, id, failures, crashes, token, work
   call('HINCRBY', key('meta'), state, 1)
   -- A job that blocks its lane keeps its key: if a job behind it took the key, it could not be retried.
   if shape ~= '' and not blocks then uniques.free_key(shape, id, state == 'cancelled') end
+  deadlines.forget(id, shape)
   notes.clear({ id })
   watched.publish_end(id, state)
   trim(state, config.failed_max)
@@ -35,6 +36,7 @@ local function remove(ids)
     if shape ~= '' then
       lane_ends.leave(shape, id)
       uniques.free_key(shape, id, true)
+      deadlines.forget(id, shape)
     end
     watched.publish_end(id, 'discarded')
   end

@@ -92,6 +92,7 @@ local outcomes = setmetatable({ add_waits, function(my)
       end_as('cancelled', all, lease, 0, lease.cancel)
     else
       notes.clear({ lease.id })
+      deadlines.note_again(lease.id, lease.shape)
       if kind == 'r' then return my.retry(all, lease) end
       if kind == 'd' then return my.defer(all, lease) end
       if kind == 'u' then leave_unroutable(lease) else go_round(lease) end
