@@ -13,7 +13,7 @@ from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.redis.url import is_cluster
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.transfer import Transferable
+    from tenure.engines.kit.moving import Transferable
     from tenure.engines.native.engine import NativeConfig, NativeEngine
     from tenure.protocols.spec import ProtocolSettings
 

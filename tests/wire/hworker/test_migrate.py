@@ -73,16 +73,16 @@ def test_a_job_moves_as_it_is(bench: Bench) -> None:
 
 
 def test_jobs_that_are_refused_wait_where_they_were(bench: Bench) -> None:
-    bench.run(NATIVE.enqueue([NewJob("printer", "b", b"0", own_id=True)]))
+    bench.run(NATIVE.enqueue([NewJob("printer", id, b"0", own_id=True) for id in "bc"]))
     bench.put("a", "b", "c")
     moved = bench.run(move(bench.engine, "q", NATIVE, "printer"))
-    assert (moved.count, moved.refused) == (2, ("b",))
-    assert [json.loads(job)[0] for job in bench.waiting()] == ["b"]
+    assert (moved.count, moved.refused) == (1, ("b", "c"))
+    assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "c"]
     bench.run(NATIVE.configure("small", max_length=1))
     bench.put("d")
     with pytest.raises(QueueFull):
         bench.run(move(bench.engine, "q", NATIVE, "small"))
-    assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "d"]
+    assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["before it", "after it"])

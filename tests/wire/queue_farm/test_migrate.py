@@ -13,7 +13,7 @@ from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.core.steps import Command, Invoke, Reply
 from tenure.engines.kit.config import HOLD_MS
-from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import Moved
 from tenure.engines.native import NativeEngine
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
