@@ -9,11 +9,12 @@ import pytest
 
 from tenure.core.errors import QueueFull
 from tenure.core.job import NewJob
-from tenure.core.outcome import Completed
+from tenure.core.outcome import Completed, Retried
 from tenure.engines.kit.moving import EXPORT_MOST
 from tenure.engines.native import NativeEngine
 from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
+from tests.support.world import BOOM
 from tests.wire.hworker.bench import Bench
 
 NATIVE = NativeEngine("shop")
@@ -70,6 +71,16 @@ def test_a_job_moves_as_it_is(bench: Bench) -> None:
     assert (moved.id, moved.task, moved.payload) == ("a", job.task, job.payload)
     assert (moved.timeout_ms, moved.retries) == (1_000, 7)
     assert second.record.payload == b"garbage"
+
+
+def test_the_attempts_of_a_job_are_forgotten_with_it(bench: Bench) -> None:
+    bench.put("a")
+    [lease] = bench.take(1)
+    assert bench.settle(lease, Retried(BOOM, 0))
+    bench.maintain()
+    before = set(bench.db.keys("*attempts"))
+    assert migrate(bench) == 1
+    assert (len(before), bench.db.keys("*attempts")) == (1, [])
 
 
 def test_jobs_that_are_refused_wait_where_they_were(bench: Bench) -> None:

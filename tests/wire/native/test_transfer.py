@@ -16,7 +16,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule
 from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from tenure.core.steps import Invoke, Steps
-from tenure.engines.kit.moving import Page, Row
+from tenure.engines.kit.moving import Page, Row, move_page
 from tenure.engines.native.cluster import NativeClusterEngine
 from tenure.engines.native.transfer import EXPORT_MOST, NativeTransfer
 from tenure.manage.transfer import Side, Transfer, Transferred
@@ -166,6 +166,16 @@ def test_a_lane_with_only_a_held_job_waits_as_well(world: World) -> None:
     world.finish(held)
     assert move(world, first=False).is_over
     assert drained(world) == ["x2"]
+
+
+def test_a_lane_waits_between_two_pages_of_its_jobs(world: World) -> None:
+    ids = [f"x{n:03}" for n in range(EXPORT_MOST + 5)]
+    world.put_in("x", *ids)
+    page = NativeTransfer(world.engine)
+    world.run(move_page(page, "q", page, THERE))
+    assert drained(world) == []
+    move(world, first=False)
+    assert drained(world) == ids
 
 
 def test_a_lane_waits_for_a_job_that_returns_before_the_lane_is_closed(world: World) -> None:

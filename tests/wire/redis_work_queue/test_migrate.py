@@ -12,6 +12,7 @@ from tenure.core.errors import InvalidArgument, QueueFull, WrongState
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.core.steps import Invoke
+from tenure.engines.kit.chunks import JOB_BYTES
 from tenure.engines.kit.moving import EXPORT_MOST, RESUME_MS, Moved
 from tenure.engines.native import NativeEngine
 from tests.support.moves import move
@@ -164,6 +165,18 @@ def test_another_run_adds_nothing_after_a_full_move_was_given_up(bench: Bench) -
     assert bench.queue() == [b"a", b"b"]
     assert migrate(bench) == 2
     assert drained(bench) == ["there", "a", "b"]
+
+
+def test_an_item_that_is_added_again_replaces_the_one_that_is_returned(bench: Bench) -> None:
+    with pytest.raises(QueueFull):
+        move_while_full(bench, "end_export", 0, lambda: bench.foreign_add("a", b"another"))
+    assert (bench.queue(), bench.command("GET", "jobs:item:a")) == ([b"a", b"b", b"a"], b"another")
+
+
+@pytest.mark.parametrize("size", [100, 2 * JOB_BYTES])
+def test_a_page_of_large_items_has_fewer(bench: Bench, size: int) -> None:
+    bench.put("a", "b", "c", data=b"x" * size)
+    assert bench.run(move(bench.engine, "default", NATIVE, "images", limit=2)).count == (2 if size == 100 else 1)
 
 
 def test_what_a_client_took_before_does_not_move(bench: Bench) -> None:
