@@ -102,7 +102,7 @@ def test_the_lengths_of_functions_are_counted():
 
 
 def test_every_engine_with_lua_is_checked_here():
-    kits = {SHARED.parent, SHARED.parent / "lists"}
+    kits = {SHARED.parent, SHARED.parent / "exports", SHARED.parent / "lists"}
     within = {folder.parent for path in OPERATIONS for folder in path.parents if folder.name == "lua"}
     assert within == {*kits, *(SOURCE / name for name in DECLARATIONS)}
 
@@ -191,7 +191,9 @@ def test_only_keys_of_the_prefix_and_bounded_loops(path):
 
 
 def test_lua_files_are_found_as_package_data():
-    folders = [resources.files("tenure.engines") / name / "lua" for name in ("kit", "kit/lists", *DECLARATIONS)]
+    folders = [
+        resources.files("tenure.engines") / name / "lua" for name in ("kit", "kit/exports", "kit/lists", *DECLARATIONS)
+    ]
     found = {name for folder in folders for name in lua_files(folder)}
     assert found >= {f"{name}.lua" for module in DECLARATIONS.values() for name in module.SCRIPTS}
 

@@ -241,6 +241,16 @@ def test_a_producer_that_knows_of_no_partitions_has_the_room_of_the_whole_queue(
     assert all(answer.created for answer in change.stale.enqueue(jobs)), "four fit into each partition"
 
 
+def test_a_job_of_the_queue_moves_to_a_partition_that_has_its_share_of_the_jobs(world: World) -> None:
+    change = Change(world, 1)
+    change.one.configure(max_length=8)
+    ids = list(itertools.islice((id for id in map(str, itertools.count()) if home_of(id, 4) == 3), 8))
+    change.one.put(*ids, own_id=True, delay_ms=3_600_000)
+    change.begin(4)
+    change.end()
+    assert change.one.counts() == {"scheduled": 8}
+
+
 def test_new_partitions_have_the_settings_of_the_queue(world: World) -> None:
     change = Change(world, 2)
     change.stale.configure(max_length=10, lane_failure=LaneFailure.PARK, paused=True)

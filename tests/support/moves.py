@@ -6,11 +6,11 @@ from typing import Any
 
 from tenure.core import limits
 from tenure.core.steps import Steps
-from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import Moved, move_page
 from tenure.protocols.registry import entry_of
 
 
 def move(engine: Any, queue: str, target: Any, to: str, limit: int = limits.MAX_BATCH) -> Steps[Moved]:
     migration = entry_of(engine).migration
     assert migration is not None
-    return migration(engine).page(queue, target, to, limit)
+    return move_page(migration(engine), queue, target, to, limit)

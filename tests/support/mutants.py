@@ -514,12 +514,16 @@ _LIMITS: Final = (
 )
 _TRANSFER: Final = (
     Mutant("export-loses-tries", "call('HGET', key('tries'), id) or '', place", "'', place", ("export",)),
-    Mutant("export-from-the-front", "call('LRANGE', key(list), -left, -1)", "call('LRANGE', key(list), 0, left - 1)"),
+    Mutant(
+        "export-from-the-front",
+        "call('LRANGE', key(list), -page.left, -1)",
+        "call('LRANGE', key(list), 0, page.left - 1)",
+    ),
     Mutant("export-takes-tombstones", "if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0", "if true"),
     Mutant("export-without-follower", "if following then take('f', following, '', true) end", "", ("export",)),
-    Mutant("export-again", "if call('EXISTS', moving) == 0 and not answer then", "if not answer then", ("export",)),
-    Mutant("page-is-not-returned", "if string.find(arrived, '0', 1, true) then", "if false then", ("end_export",)),
-    Mutant("page-is-returned-backwards", "for n = #kept, 2, -1 do", "for n = 2, #kept do", ("end_export",)),
+    Mutant("export-again", "if begins and not answer then", "if not answer then", ("export",)),
+    Mutant("page-is-not-returned", "if stays and not has_ended(row[2], time) then", "if false then", ("end_export",)),
+    Mutant("page-is-returned-backwards", "for n = #lines, 1, -1 do", "for n = 1, #lines do", ("end_export",)),
     Mutant("held-lane-is-empty", "and lanes.busy_of(lane) == 0\n", "\n", ("remains",)),
 )
 MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS + _TRANSFER

@@ -89,10 +89,12 @@ def step(steps: Steps[T], session: Session, send: Send, fate: Fate) -> T:
             if isinstance(call, Draw):
                 call = steps.send(session.draw())
                 continue
-            assert not isinstance(call, Work)
-            number += 1
             try:
-                reply = fate(number, call, send)
+                if isinstance(call, Work):
+                    reply = call.function()
+                else:
+                    number += 1
+                    reply = fate(number, call, send)
             except TenureError as error:
                 call = steps.throw(error)
             else:

@@ -19,8 +19,7 @@ from tenure.client.connections import Connections
 from tenure.core import limits, names
 from tenure.core.job import WAITING, State
 from tenure.core.text import masked
-from tenure.engines.kit.extras import Moved
-from tenure.manage.migration import migrate as move_waiting
+from tenure.engines.kit.moving import Moved, MoveTarget, move_pages
 from tenure.manage.moves import Server, check_servers, move_all
 from tenure.manage.transfer import RECORDS, Transfer, Transferred
 from tenure.protocols.registry import DEFAULT, ENTRIES, entry_of, parse_protocol, rights_of
@@ -100,11 +99,12 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool) -> An
     if make is None:
         error = lacking(app, "tenure migrate", [one for one in ENTRIES if one.migration is not None])
         raise UserError(f"{error.message} To move a queue to another server, add --to-url URL.")
-    migration, target = make(app.engine), parse_protocol(DEFAULT).engine(app.settings)
+    source, target = make(app.engine), parse_protocol(DEFAULT).engine(app.settings)
+    assert isinstance(target, MoveTarget), "the default protocol"
     there = f"queue {to!r} of the {DEFAULT} protocol, namespace {app.settings.namespace!r}"
     with closing(Connections(app.settings)) as connections:
         # Checked first: a script that is refused half-way is not undone.
-        missing = connections.run(migration.missing(queue)) + connections.run(rights_of(target).missing())
+        missing = connections.run(source.missing(queue)) + connections.run(rights_of(target).missing())
         if missing:
             raise NotDone(
                 f"This user of Redis lacks rights that are needed: {' '.join(dict.fromkeys(missing))}. Nothing was "
@@ -115,7 +115,7 @@ def _between_protocols(app: Tenure, queue: str, to: str | None, yes: bool) -> An
         why = f"It moves every waiting job of the queue, {count:,} at present"
         question = f"Move {jobs_text(count)} of queue {queue!r} to {there}?"
         sure(question if count else "", yes=yes, why=why, undone="Nothing was moved.")
-        moved, full = connections.run(move_waiting(migration, target, queue, to))
+        moved, full = connections.run(move_pages(source, queue, target, to))
     if full is not None:
         text = f"{jobs_text(moved.count)} moved; the others wait where they were. {full} "
         raise NotDone((text + _refusal(moved, queue, to)).strip())
@@ -172,7 +172,7 @@ def _to_server(
             raise NotDone(f"Nothing was moved. {masked(' '.join(checked.problems))}")
         for warning in checked.warnings:
             note(masked(warning))
-        moves = {name: Transfer(here.side(name), there.side(other), there.settings.durable) for name, other in pairs}
+        moves = {name: Transfer(here.side(name), there.side(other)) for name, other in pairs}
         for move in moves.values():
             move.check()
         counts = {name: move.left() for name, move in moves.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
 from itertools import islice
@@ -261,17 +261,11 @@ class Schedules:
         """
         self._client.require(Feature.SCHEDULES)
         queues = (yield from queue_names(self._client.engine)) if queue is None else [names.queue_name(queue)]
-        found: dict[tuple[str, str], ScheduleView] = {}
+        found: list[ScheduleView] = []
         for one in queues:
-            cursor = 0
-            for _ in range(limits.PURGE_ROUNDS):
-                page = yield from self._port.schedule_page(one, cursor)
-                views = (view_of(one, stored) for stored in page.schedules)
-                found.update({(one, view.name): view for view in views if view is not None})
-                cursor = page.cursor
-                if not cursor:
-                    break
-        return tuple(found[key] for key in sorted(found))
+            views = (view_of(one, stored) for stored in (yield from schedules_in(self._port, one)))
+            found += (view for view in views if view is not None)
+        return tuple(sorted(found, key=lambda view: (view.queue, view.name)))
 
     alist = asynchronous(list)
 
@@ -318,6 +312,19 @@ class Schedules:
         if view is None:
             raise ScheduleNotFound(queue, name)
         return view
+
+
+def schedules_in(port: SchedulePort, queue: str) -> Steps[Iterable[StoredSchedule]]:
+    """Return the schedules of a queue, each once although pages repeat some while schedules come and go."""
+    found: dict[str, StoredSchedule] = {}
+    cursor = 0
+    for _ in range(limits.PURGE_ROUNDS):
+        page = yield from port.schedule_page(queue, cursor)
+        found |= {stored.name: stored for stored in page.schedules}
+        cursor = page.cursor
+        if not cursor:
+            break
+    return found.values()
 
 
 def _check_due(spec: ScheduleSpec, now_ms: int) -> None:

@@ -43,7 +43,7 @@ class Server:
         """Return a queue of this server as one side of a move."""
         make = entry_of(self.engine).transfer
         assert make is not None
-        return Side(self.connections.run, self.engine, make(self.engine), queue)
+        return Side(self.connections.run, self.engine, make(self.engine), queue, self.settings.durable)
 
 
 class MoveStopped(TenureError):

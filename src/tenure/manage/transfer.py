@@ -5,24 +5,25 @@ A run may be killed between any two calls. What it has begun is in Redis: the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
 from tenure.client.inspect import lanes_in
+from tenure.client.schedules import schedules_in
 from tenure.core import limits
 from tenure.core.engine import FullEngine
-from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature, WrongState
+from tenure.core.errors import NotDurable, UnsupportedFeature
 from tenure.core.features import Feature
 from tenure.core.job import WAITING, State
 from tenure.core.ports import LanePort, SettingsPort, needed
 from tenure.core.schedules.schedule import SchedulePort, StoredSchedule
 from tenure.core.shape import LaneFailure, LaneState, LaneView
-from tenure.core.steps import Steps, durably
-from tenure.engines.kit.moving import RESUME_MS
-from tenure.engines.kit.transfer import CLOSED_BY, Rows, Transferable
+from tenure.core.steps import Steps, Work, durably
+from tenure.engines.kit.moving import CLOSED, CLOSED_BY, Row, Transferable, move_pages
 
 T = TypeVar("T")
 
@@ -39,12 +40,38 @@ class TransferRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A queue on one server. `engine` and `transfer` are of the same wire format on both sides."""
+    """A queue on one server. `engine` and `transfer` are of the same wire format on both sides.
+
+    It is the target of `move_pages` for steps of the other side. `replicas`: how many of its replicas must have what
+    arrives, before the other side forgets it.
+    """
 
     run: TransferRun
     engine: FullEngine
     transfer: Transferable
     queue: str
+    replicas: int = 0
+
+    def copy(self, steps: Steps[T], *ids: str) -> T:
+        """Add what the other side forgets afterwards. Raises `NotDurable`: the next run sends it again, and waits."""
+        if not self.replicas:
+            return self.run(steps)
+        durable = self.run(durably(steps, self.replicas))
+        if durable.replicas < self.replicas:
+            raise NotDurable(ids, durable.replicas, self.replicas, durable.trouble)
+        return durable.answer
+
+    def prefix(self, queue: str) -> str:
+        return self.engine.prefix(queue)
+
+    def import_jobs(self, name: str, jobs: Sequence[Row]) -> Steps[list[bool]]:
+        steps = self.transfer.import_jobs(name, jobs)
+        added: list[bool] = yield Work(partial(self.copy, steps, *(row.id for row in jobs)))
+        return added
+
+    def end_import(self, queue: str, name: str) -> Steps[list[bool] | None]:
+        added: list[bool] | None = yield Work(partial(self.run, self.transfer.end_import(queue, name)))
+        return added
 
     @property
     def settings(self) -> SettingsPort:
@@ -79,17 +106,13 @@ class Transferred:
 class Transfer:
     """Moves one queue.
 
-        transfer = Transfer(source, target, replicas=1)
-        transfer.run(first=True)
-
-    `replicas`: how many replicas of the destination must have a page before the source forgets it.
+    transfer = Transfer(source, target)
+    transfer.run(first=True)
     """
 
-    def __init__(self, source: Side, target: Side, replicas: int = 0) -> None:
+    def __init__(self, source: Side, target: Side) -> None:
         self._source = source
         self._target = target
-        self._replicas = replicas
-        self._destination = target.engine.prefix(target.queue)
         self.done = Transferred()
 
     def run(self, *, first: bool) -> Transferred:
@@ -98,16 +121,18 @@ class Transfer:
 
         Raises `QueueFull`, `NotDurable`, `InvalidArgument` and `UnsupportedFeature`; then the rest is where it was.
         """
-        target = self._target
+        source, target = self._source, self._target
         self.check()
         if first:
-            for stored in self._schedules():
+            for stored in source.run(schedules_in(source.schedules, source.queue)):
                 self._move_schedule(stored)
             if self.left():
                 target.run(target.settings.configure(target.queue, paused=True))
-        for _ in range(limits.PURGE_ROUNDS):
-            if not self._move_page():
-                break
+        moved, full = source.run(move_pages(source.transfer, source.queue, target, target.queue))
+        self.done.jobs += moved.count
+        self.done.there += moved.refused
+        if full is not None:
+            raise full
         self._close_lanes()
         self._open_lanes()
         if first:
@@ -133,48 +158,6 @@ class Transfer:
         found = {**counts, State.COMPLETED: 0, State.READY: counts[State.READY] + moving}
         return {state: count for state, count in found.items() if count}
 
-    def _move_page(self) -> bool:
-        """Move a page. False: nothing is left to move."""
-        source, target = self._source, self._target
-        rows = source.run(source.transfer.export(source.queue, self._destination))
-        if not rows.rows:
-            return rows.is_cut
-        if rows.to != self._destination:
-            raise InvalidArgument(
-                f"An earlier migration of queue {source.queue!r} was interrupted; its NAMESPACE:QUEUE was "
-                f"{rows.to.strip('{}')!r}. Run it again first."
-            )
-        if rows.age_ms > RESUME_MS:
-            raise InvalidArgument(
-                f"An earlier migration of queue {source.queue!r} was interrupted {rows.age_ms // limits.DAY} days ago. "
-                f"It is no longer known whether its {len(rows.rows):,} jobs arrived: compare them by hand."
-            )
-        try:
-            there = self._import(rows)
-        except (QueueFull, WrongState, UnsupportedFeature, InvalidArgument):
-            # Another run may add the same jobs meanwhile. Once the destination has given up the move, neither can.
-            if target.run(target.transfer.given_up(target.queue, rows.name)):
-                source.run(source.transfer.end_export(source.queue, rows.name, arrived=False))
-                raise
-            there = []
-        source.run(source.transfer.end_export(source.queue, rows.name, arrived=True))
-        self.done.jobs += len(rows.rows) - len(there)
-        self.done.there += there
-        return True
-
-    def _import(self, rows: Rows) -> list[str]:
-        # If too few replicas have it, the source keeps the page. The next run sends it again, and waits again.
-        return self._copied(self._target.transfer.import_rows(self._target.queue, rows), rows.ids)
-
-    def _copied(self, steps: Steps[T], ids: tuple[str, ...]) -> T:
-        """Make a copy at the destination before the source forgets its own. Raises `NotDurable`."""
-        if not self._replicas:
-            return self._target.run(steps)
-        durable = self._target.run(durably(steps, self._replicas))
-        if durable.replicas < self._replicas:
-            raise NotDurable(ids, durable.replicas, self._replicas, durable.trouble)
-        return durable.answer
-
     def _close_lanes(self) -> None:
         """Close the lanes at the destination of which jobs are still held at the source, or have returned meanwhile."""
         source, target = self._source, self._target
@@ -184,7 +167,7 @@ class Transfer:
         held += [view.name for view in self._lanes(source, LaneState.PARKED) if view.busy or view.waiting]
         held += source.run(source.transfer.remains(source.queue, ())).followed
         for names in _pages(list(dict.fromkeys(held))):
-            target.run(target.transfer.close_lanes(target.queue, names))
+            target.run(target.transfer.set_lanes(target.queue, dict.fromkeys(names, CLOSED)))
 
     def _open_lanes(self) -> None:
         """Open the lanes of which nothing is left at the source. Those that were parked there stay parked."""
@@ -194,7 +177,7 @@ class Transfer:
         for names in _pages(list(dict.fromkeys(closed + parked))):
             empty = source.run(source.transfer.remains(source.queue, names)).empty
             if empty:
-                target.run(target.transfer.open_lanes(target.queue, empty))
+                target.run(target.transfer.set_lanes(target.queue, empty))
             for name, was in empty.items():
                 if was:
                     source.run(source.lanes.resume_lane(source.queue, name))
@@ -217,17 +200,6 @@ class Transfer:
             )
         )
 
-    def _schedules(self) -> list[StoredSchedule]:
-        source, cursor = self._source, 0
-        found: dict[str, StoredSchedule] = {}
-        for _ in range(limits.PURGE_ROUNDS):
-            page = source.run(source.schedules.schedule_page(source.queue, cursor))
-            found |= {one.name: one for one in page.schedules}
-            cursor = page.cursor
-            if not cursor:
-                break
-        return list(found.values())
-
     def _move_schedule(self, stored: StoredSchedule) -> None:
         """Stop the ticks of a schedule at the source, before any comes at the destination. One of an app's code stays
         there, paused: its workers would add it again."""
@@ -240,7 +212,7 @@ class Transfer:
         spec, state = structs.replace(current.spec, queue=target.queue), current.state
         stays_paused = state.reason != MOVES
         times = (0, 0) if stays_paused else (state.planned_ms, state.fire_ms)
-        is_new = self._copied(target.schedules.put_schedule(spec, current.digest, "", *times), (stored.name,))
+        is_new = target.copy(target.schedules.put_schedule(spec, current.digest, "", *times), stored.name)
         _, there = target.run(target.schedules.schedule(target.queue, stored.name))
         if there is None or there.digest != current.digest:
             self.done.kept_schedules.append(stored.name)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
 from tenure.core.engine import FullEngine
-from tenure.protocols.scripted import config_of, migration_of, rights_of
-from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.scripted import config_of, rights_of
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.hworker import HworkerEngine
     from tenure.engines.hworker.config import HworkerConfig
+    from tenure.engines.kit.moving import Exporter
     from tenure.protocols.spec import ProtocolSettings
 
 HWORKER: Final = "hworker"
@@ -90,12 +91,11 @@ def _rights(engine: HworkerEngine, clustered: bool) -> Rights:
     return rights_of(engine.rules(), clustered)
 
 
-def _migration(engine: HworkerEngine) -> Migration:
+def _migration(engine: HworkerEngine) -> Exporter:
     from tenure.engines.hworker.records import read_job
     from tenure.engines.kit.moving import Exporter
 
-    exporter = Exporter(engine, lambda queue, row: read_job(queue, *row))
-    return migration_of(HWORKER, exporter, lambda queue: engine.rules())
+    return Exporter(engine, lambda queue, row: read_job(queue, *row), lambda queue: engine.rules())
 
 
 ENTRY: Final = ProtocolEntry(

@@ -14,7 +14,7 @@ from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.redis.url import is_cluster
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.transfer import Transferable
+    from tenure.engines.kit.moving import Transferable
     from tenure.engines.native.config import NativeConfig
     from tenure.engines.native.partitions.engine import PartitionedEngine
     from tenure.protocols.spec import ProtocolSettings

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
 from tenure.core.engine import FullEngine
-from tenure.protocols.scripted import config_of, migration_of, rights_of
-from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.scripted import config_of, rights_of
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
+    from tenure.engines.kit.moving import Exporter
     from tenure.engines.queue_farm import QueueFarmEngine
     from tenure.engines.queue_farm.config import QueueFarmConfig
     from tenure.protocols.spec import ProtocolSettings
@@ -85,17 +86,19 @@ def _rights(engine: QueueFarmEngine, clustered: bool) -> Rights:
     return rights_of(rules_of(engine.namespace), clustered)
 
 
-def _migration(engine: QueueFarmEngine) -> Migration:
+def _migration(engine: QueueFarmEngine) -> Exporter:
     from tenure.engines.kit.moving import Exporter
     from tenure.engines.queue_farm.config import EXPORT_MOST
     from tenure.engines.queue_farm.records import read_record
     from tenure.engines.queue_farm.rights import rules_of
 
-    config = engine.config
-    exporter = Exporter(
-        engine, lambda queue, row: read_record(queue, row, config.apply_timeouts), EXPORT_MOST, (config.as_argument(),)
+    apply_timeouts = engine.config.apply_timeouts
+    return Exporter(
+        engine,
+        lambda queue, row: read_record(queue, row, apply_timeouts),
+        lambda queue: rules_of(engine.namespace),
+        EXPORT_MOST,
     )
-    return migration_of(QUEUE_FARM, exporter, lambda queue: rules_of(engine.namespace))
 
 
 ENTRY: Final = ProtocolEntry(

@@ -10,12 +10,13 @@ from tenure.core import limits, names
 from tenure.core.engine import FullEngine
 from tenure.core.errors import invalid
 from tenure.core.steps import Steps
-from tenure.protocols.scripted import config_of, migration_of, rights_of
-from tenure.protocols.spec import Cleaning, EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.scripted import config_of, rights_of
+from tenure.protocols.spec import Cleaning, EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
     from tenure.engines.kit.extras import Cleaned
+    from tenure.engines.kit.moving import Exporter
     from tenure.engines.redis_work_queue import RedisWorkQueueEngine
     from tenure.engines.redis_work_queue.config import RedisWorkQueueConfig
     from tenure.protocols.spec import ProtocolSettings
@@ -108,13 +109,12 @@ def _cleaning(engine: RedisWorkQueueEngine, again_ms: int | None) -> Cleaning:
     return Cleaning(first, again, config.stray_ms)
 
 
-def _migration(engine: RedisWorkQueueEngine) -> Migration:
+def _migration(engine: RedisWorkQueueEngine) -> Exporter:
     from tenure.engines.kit.envelope import read_record
     from tenure.engines.kit.moving import Exporter
     from tenure.engines.redis_work_queue.rights import rules_of
 
-    exporter = Exporter(engine, lambda queue, row: read_record(queue, *row))
-    return migration_of(REDIS_WORK_QUEUE, exporter, lambda queue: rules_of([engine.prefix(queue)]))
+    return Exporter(engine, lambda queue, row: read_record(queue, *row), lambda queue: rules_of([engine.prefix(queue)]))
 
 
 ENTRY: Final = ProtocolEntry(

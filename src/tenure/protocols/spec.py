@@ -10,8 +10,8 @@ from tenure.core.engine import FullEngine
 from tenure.core.steps import Command, Steps
 
 if TYPE_CHECKING:
-    from tenure.engines.kit.extras import Cleaned, Moved
-    from tenure.engines.kit.transfer import Transferable
+    from tenure.engines.kit.extras import Cleaned
+    from tenure.engines.kit.moving import Exporter, Transferable
 
 
 class ProtocolSettings(Protocol):
@@ -80,18 +80,6 @@ class Cleaning:
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """How waiting jobs leave a queue for another engine on the same Redis, for `tenure migrate`.
-
-    `page`: from this queue, to a queue of an engine of the default protocol, at most `limit` jobs.
-    `missing`: the rights to this queue that the user of Redis lacks.
-    """
-
-    page: Callable[[str, FullEngine, str, int], Steps[Moved]]
-    missing: Callable[[str], Steps[tuple[str, ...]]]
-
-
-@dataclass(frozen=True, slots=True)
 class ProtocolEntry:
     """All that the rest of Tenure knows of a wire protocol. Modules above `protocols` compare no protocol's name.
 
@@ -100,8 +88,9 @@ class ProtocolEntry:
         `migration` and `transfer` take engines of this protocol only.
     rights: of one server, or (True) of a cluster.
     has_namespace: its keys begin with the namespace of the settings.
-    cleaning, migration: for the commands `clean` and `migrate`; None: refused. `cleaning` also takes the time between
-        the two looks in milliseconds, or None for the engine's.
+    cleaning: for the command `clean`; None: refused. It also takes the time between the two looks in milliseconds, or
+        None for the engine's.
+    migration: how its jobs leave a queue for one of the default protocol on the same Redis; None: refused.
     transfer: how its queues move to the same protocol on another server; None: refused.
     cluster_prefixes: the beginnings of an engine's keys that must have a hash tag on a cluster, so that all keys of a
         script are in one slot; none if the engine gives its keys a tag itself. None: a cluster is refused.
@@ -118,5 +107,5 @@ class ProtocolEntry:
     has_foreign_clients: bool = True
     cluster_prefixes: Callable[[Any], tuple[str, ...]] | None = None
     cleaning: Callable[[Any, int | None], Cleaning] | None = None
-    migration: Callable[[Any], Migration] | None = None
+    migration: Callable[[Any], Exporter] | None = None
     transfer: Callable[[Any], Transferable] | None = None

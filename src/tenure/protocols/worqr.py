@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core.engine import FullEngine
-from tenure.protocols.scripted import config_of, migration_of, rights_of
-from tenure.protocols.spec import EngineSpec, Migration, ProtocolEntry, Rights, Words
+from tenure.protocols.scripted import config_of, rights_of
+from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
+    from tenure.engines.kit.moving import Exporter
     from tenure.engines.worqr import WorqrEngine
     from tenure.engines.worqr.config import WorqrConfig
     from tenure.protocols.spec import ProtocolSettings
@@ -74,11 +75,18 @@ def _rights(engine: WorqrEngine, clustered: bool) -> Rights:
     return rights_of(rules_of(engine.base), clustered)
 
 
-def _migration(engine: WorqrEngine) -> Migration:
-    from tenure.engines.worqr.migrate import WorqrExporter
+def _migration(engine: WorqrEngine) -> Exporter:
+    from tenure.engines.kit.encoding import as_text
+    from tenure.engines.kit.moving import Exporter
+    from tenure.engines.worqr.records import md5_of, read_task
     from tenure.engines.worqr.rights import rules_of
 
-    return migration_of(WORQR, WorqrExporter(engine), lambda queue: rules_of(engine.base))
+    return Exporter(
+        engine,
+        lambda queue, row: read_task(queue, as_text(row[0]), row[1]),
+        lambda queue: rules_of(engine.base),
+        mark=md5_of,
+    )
 
 
 ENTRY: Final = ProtocolEntry(

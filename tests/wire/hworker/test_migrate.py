@@ -9,11 +9,12 @@ import pytest
 
 from tenure.core.errors import QueueFull
 from tenure.core.job import NewJob
-from tenure.core.outcome import Completed
+from tenure.core.outcome import Completed, Retried
 from tenure.engines.kit.moving import EXPORT_MOST
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
+from tests.support.world import BOOM
 from tests.wire.hworker.bench import Bench
 
 NATIVE = PartitionedEngine("shop")
@@ -72,17 +73,27 @@ def test_a_job_moves_as_it_is(bench: Bench) -> None:
     assert second.record.payload == b"garbage"
 
 
+def test_the_attempts_of_a_job_are_forgotten_with_it(bench: Bench) -> None:
+    bench.put("a")
+    [lease] = bench.take(1)
+    assert bench.settle(lease, Retried(BOOM, 0))
+    bench.maintain()
+    before = set(bench.db.keys("*attempts"))
+    assert migrate(bench) == 1
+    assert (len(before), bench.db.keys("*attempts")) == (1, [])
+
+
 def test_jobs_that_are_refused_wait_where_they_were(bench: Bench) -> None:
-    bench.run(NATIVE.enqueue([NewJob("printer", "b", b"0", own_id=True)]))
+    bench.run(NATIVE.enqueue([NewJob("printer", id, b"0", own_id=True) for id in "bc"]))
     bench.put("a", "b", "c")
     moved = bench.run(move(bench.engine, "q", NATIVE, "printer"))
-    assert (moved.count, moved.refused) == (2, ("b",))
-    assert [json.loads(job)[0] for job in bench.waiting()] == ["b"]
+    assert (moved.count, moved.refused) == (1, ("b", "c"))
+    assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "c"]
     bench.run(NATIVE.configure("small", max_length=1))
     bench.put("d")
     with pytest.raises(QueueFull):
         bench.run(move(bench.engine, "q", NATIVE, "small"))
-    assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "d"]
+    assert [json.loads(job)[0] for job in bench.waiting()] == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["before it", "after it"])

@@ -16,7 +16,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule
 from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from tenure.core.steps import Invoke, Steps
-from tenure.engines.kit.transfer import Rows
+from tenure.engines.kit.moving import Page, Row, move_page
 from tenure.engines.native.cluster import NativeClusterEngine
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.engines.native.transfer import EXPORT_MOST, NativeTransfer
@@ -169,6 +169,16 @@ def test_a_lane_with_only_a_held_job_waits_as_well(world: World) -> None:
     assert drained(world) == ["x2"]
 
 
+def test_a_lane_waits_between_two_pages_of_its_jobs(world: World) -> None:
+    ids = [f"x{n:03}" for n in range(EXPORT_MOST + 5)]
+    world.put_in("x", *ids)
+    page = NativeTransfer(world.engine.native)
+    world.run(move_page(page, "q", page, THERE))
+    assert drained(world) == []
+    move(world, first=False)
+    assert drained(world) == ids
+
+
 def test_a_lane_waits_for_a_job_that_returns_before_the_lane_is_closed(world: World) -> None:
     world.put_in("x", "x1")
     held = [world.take_one()]
@@ -231,10 +241,24 @@ def test_blocked_and_parked_lanes_stay_so(world: World) -> None:
     world.run(world.engine.lanes.resume_lane(THERE, "y"))
 
 
+def test_what_has_no_room_stays_in_front_of_what_moved(world: World) -> None:
+    world.put_in("x", "x1", "x2", "x3", "x4")
+    world.run(world.engine.settings.configure(THERE, max_length=3))
+    transfer = sides(world)
+    with pytest.raises(QueueFull):
+        transfer.run(first=True)
+    assert (transfer.done.jobs, transfer.left()) == (3, {State.READY: 1})
+    assert drained(world) == []
+    assert world.drain("q") == ["x1"]
+    assert move(world).is_over
+    assert drained(world) == ["x2", "x3", "x4"]
+
+
 def test_without_room_all_stays_as_it_was(world: World) -> None:
     world.put("a", "b", "c")
     world.put_in("x", "x1", "x2", "x3")
-    world.run(world.engine.settings.configure(THERE, max_length=5))
+    world.put("there", queue=THERE)
+    world.run(world.engine.settings.configure(THERE, max_length=1))
     with pytest.raises(QueueFull):
         move(world)
     ids = world.drain("q")
@@ -249,11 +273,11 @@ def test_a_job_that_is_enqueued_again_during_a_move_is_not_returned_as_well(worl
     world.put_in("x", "x1", "x2", limit=2, own_id=True)
     world.put("a", own_id=True)
     transfer = NativeTransfer(world.engine.native)
-    rows = world.run(transfer.export("q", "there"))
+    page = world.run(transfer.export("q", "there"))
     world.put_in("x", "x1", limit=2, own_id=True)
     if state is State.COMPLETED:
         world.settle(world.take_one(), Completed(b"", 60_000))
-    world.run(transfer.end_export("q", rows.name, False))
+    world.run(transfer.end_export("q", page, None))
     leases = [lease for worker in ("w1", "w2", "w3", "w4") for lease in world.take(1, worker)]
     held = sorted(lease.record.id for lease in leases)
     assert held == (["a", "x1", "x2"] if state is State.READY else ["a", "x2"])
@@ -267,9 +291,9 @@ def test_a_job_that_waits_for_one_that_is_not_returned_has_their_key(world: Worl
     world.put_only("second", "k", conflict=Conflict.RERUN)
     world.settle(held, Retried(BOOM, 60_000))
     transfer = NativeTransfer(world.engine.native)
-    rows = world.run(transfer.export("q", "there"))
+    page = world.run(transfer.export("q", "there"))
     world.put("first", own_id=True)
-    world.run(transfer.end_export("q", rows.name, False))
+    world.run(transfer.end_export("q", page, None))
     third = world.put_only("third", "k")
     assert (third.created, third.id) == (False, "second")
     assert sorted(world.drain()) == ["first", "second"]
@@ -334,14 +358,14 @@ def test_a_page_looks_at_a_limited_number_of_tombstones(world: World, lane: str 
         world.cancel(id)
     pages: list[int] = []
 
-    def counted(steps: Steps[Any]) -> Any:
-        answer = world.run(steps)
-        if isinstance(answer, Rows):
-            pages.append(len(answer.rows))
-        return answer
+    class Counted(NativeTransfer):
+        def export(self, queue: str, to: str, limit: int = EXPORT_MOST) -> Steps[Page[Row]]:
+            page = yield from super().export(queue, to, limit)
+            pages.append(len(page.jobs))
+            return page
 
-    transfer = NativeTransfer(world.engine.native, looks=10)
-    side, there = (Side(counted, world.engine, transfer, queue) for queue in ("q", THERE))
+    transfer = Counted(world.engine.native, looks=10)
+    side, there = (Side(world.run, world.engine, transfer, queue) for queue in ("q", THERE))
     Transfer(side, there).run(first=True)
     assert pages == [1, 0, 1 + len(ids), 0]
     assert drained(world) == ["a", "b"]
@@ -408,8 +432,9 @@ def test_jobs_with_a_limit_of_another_queue_of_the_cluster_stay(world: World) ->
 
 def test_the_source_keeps_a_page_until_the_replicas_of_the_destination_have_it(world: World) -> None:
     world.put("a", "b")
-    side, there = (Side(world.run, world.engine, NativeTransfer(world.engine.native), queue) for queue in ("q", THERE))
-    durable = Transfer(side, there, replicas=1)
+    transfer = NativeTransfer(world.engine.native)
+    side, there = (Side(world.run, world.engine, transfer, queue, replicas=1) for queue in ("q", THERE))
+    durable = Transfer(side, there)
     with pytest.raises(NotDurable):
         durable.run(first=False)
     assert durable.left() == {State.READY: 2}

@@ -20,7 +20,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, LaneFailure, Shape
 from tenure.core.why import Culprit, JobFacts, Why, WhyCode
 from tenure.core.worker_view import WorkerView
-from tenure.engines.kit.transfer import CLOSED_BY
+from tenure.engines.kit.moving import CLOSED, CLOSED_BY
 from tenure.engines.native.transfer import NativeTransfer
 from tests.support.engines import LEASE_MS
 from tests.support.stepping import stop_after
@@ -139,7 +139,7 @@ def test_lane_parked(world: World, by: str, text: str, command: str) -> None:
     if by == "a":
         world.settle(world.take_one(), Failed(BOOM))
     elif by == CLOSED_BY:
-        world.run(NativeTransfer(world.engine.native).close_lanes("q", ["L 1"]))
+        world.run(NativeTransfer(world.engine.native).set_lanes("q", {"L 1": CLOSED}))
     else:
         world.run(world.engine.lanes.park_lane("q", "L 1"))
     lane = Culprit("lane", "L 1", "q")
@@ -335,7 +335,7 @@ def test_moving(world: World) -> None:
     page = world.run(transfer.export("q", "there"))
     text = "it is on its way to another server or partition"
     check(why(world, "x"), WhyCode.MOVING, text, Culprit("queue", "q"), "tenure info q")
-    world.run(transfer.end_export("q", page.name, arrived=False))
+    world.run(transfer.end_export("q", page, None))
 
 
 def test_unknown() -> None:

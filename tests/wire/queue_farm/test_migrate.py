@@ -13,7 +13,7 @@ from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.core.steps import Command, Invoke, Reply
 from tenure.engines.kit.config import HOLD_MS
-from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import Moved
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
@@ -119,10 +119,12 @@ def test_what_has_finished_does_not_move_and_the_lane_without_a_name_stays(world
 
 def test_a_full_target_returns_all_to_their_places(world: World) -> None:
     world.put_in("L", *"abcde", own_id=True)
+    world.command("HSET", f"{BASE}:job:c", "attempts", 2, "tenure:crashes", 1)
     world.run(NATIVE.configure("images", max_length=3))
     with pytest.raises(QueueFull):
         page(world)
     assert world.in_lane("L") == list("abcde")
+    assert world.command("HGET", f"{BASE}:job:c", "attempts") == b"2"
     assert world.take_ids(of_lane=5) == list("abcde")
     world.leave()
     drained(world)
@@ -154,6 +156,10 @@ def test_a_move_that_was_interrupted_continues(world: World, k: int, executed: b
 
     with suppress(Crashed):
         step(move(world.engine, "q", NATIVE, "images"), Session("s"), send_with(world.driver), crash)
+    if k == 2:
+        world.put_in("A", "late", own_id=True)
+        assert world.take_ids() == [], "the lane waits for its jobs that are on their way"
+        lanes["A"].append("late")
     migrate(world)
     assert drained(world) == lanes
     assert world.counts() == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenure.core.job import State
 from tenure.core.outcome import Broken, Failed, Outcome, Unroutable
 from tenure.core.shape import CancelAnswer
-from tenure.engines.kit.extras import Moved
+from tenure.engines.kit.moving import Moved
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tests.support.moves import move
 from tests.wire.redis_work_queue.bench import BOOM, Bench

@@ -12,7 +12,7 @@ from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.engines.kit.moving import EXPORT_MOST
 from tenure.engines.native.partitions.engine import PartitionedEngine
-from tenure.engines.worqr.migrate import WorqrExporter
+from tenure.protocols.registry import entry_of
 from tests.support.moves import move
 from tests.support.stepping import Crashed, Session, send_with, step
 from tests.wire.worqr.bench import STRAY_MS, UNIQUE, Bench
@@ -103,8 +103,9 @@ def test_a_full_destination_leaves_the_queue_as_it_was(bench: Bench) -> None:
 
 def test_a_search_leaves_the_marker_of_a_task_that_a_cut_migration_holds(bench: Bench) -> None:
     bench.put("t", shape=UNIQUE)
-    exporter = WorqrExporter(bench.engine)
-    assert len(bench.run(exporter.export("q", "elsewhere", 10)).jobs) == 1
+    migration = entry_of(bench.engine).migration
+    assert migration is not None
+    assert len(bench.run(migration(bench.engine).export("q", "elsewhere", 10)).jobs) == 1
     for _ in range(3):
         bench.pass_time(STRAY_MS + 50)
         bench.maintain()

@@ -11,5 +11,5 @@ LAYOUT: Final = 1
 """The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
 
 WORDS: Final = words_of(config, calls="call", layout=LAYOUT)
-KITS: Final = ("tenure.engines.kit.lists",)
+KITS: Final = ("tenure.engines.kit.lists", "tenure.engines.kit.exports")
 SCRIPTS: Final = load(__package__, WORDS, kits=KITS)

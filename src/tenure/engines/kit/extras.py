@@ -1,4 +1,4 @@
-"""The answers of operations that some engines offer to the command line: cleaning and migrating a queue."""
+"""The answers of operations that some engines offer to the command line: cleaning a queue."""
 
 from __future__ import annotations
 
@@ -21,15 +21,3 @@ class Cleaned:
             self.dropped + other.dropped,
             self.noted + other.noted,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """`looked`: how many ids were looked at; none: the queue is empty. `count`: how many items were moved. `refused`:
-    ids that another job has there; these items wait where they were, at the end of the queue. `unfit`: the same of ids
-    that no job has outside this protocol."""
-
-    looked: int = 0
-    count: int = 0
-    refused: tuple[str, ...] = ()
-    unfit: tuple[str, ...] = ()

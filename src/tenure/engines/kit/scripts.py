@@ -64,12 +64,12 @@ def lua_files(folder: Traversable, within: str = "") -> dict[str, Traversable]:
     return found
 
 
-def words_of(*modules: ModuleType, calls: str, layout: int) -> dict[str, str | int]:
+def words_of(*modules: ModuleType, calls: str, layout: int, moving: str = "moving") -> dict[str, str | int]:
     """Return the words of an engine's Lua: the numbers of its modules and of those that all engines share; `CALLS`, how
-    its keys with remembered answers begin; and `LAYOUT`, the version of its layout."""
+    its keys with remembered answers begin; `LAYOUT`, the version of its layout; and `MOVING`, its key of a move."""
     pairs = (pair for module in (limits, engine, config, *modules) for pair in vars(module).items())
     numbers = {name: value for name, value in pairs if name.isupper() and isinstance(value, int)}
-    return {"CALLS": calls, "LAYOUT": layout, **numbers}
+    return {"CALLS": calls, "LAYOUT": layout, "MOVING": moving, **numbers}
 
 
 def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | int]) -> str:

@@ -14,6 +14,6 @@ LAYOUT: Final = 1
 
 WORDS: Final = words_of(partitions, config, calls="call", layout=LAYOUT)
 SCRIPTS: Final = load(__package__, WORDS)
-_IMPORTS: Final = ("enqueue", "enqueue_shaped", "import", "arrive", "add_totals")
+_IMPORTS: Final = ("enqueue", "enqueue_shaped", "arrive", "add_totals")
 IMPORTS: Final = load(__package__, {**WORDS, "ANSWER_TTL_MS": IMPORT_TTL_MS}, _IMPORTS)
 """They add the jobs of a move, and remember their answer while the move may be continued."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tenure.core.job import JobView
 from tenure.core.why import JobFacts, LaneFacts, LimitFacts, OtherJob
 from tenure.engines.kit.encoding import as_text
-from tenure.engines.kit.transfer import CLOSED_BY
+from tenure.engines.kit.moving import CLOSED_BY
 from tenure.engines.native.config import WHY_LOOK
 from tenure.engines.native.keys import decoded, queue_of
 

@@ -11,4 +11,5 @@ LAYOUT: Final = 1
 """The version of our side keys that this release writes: `meta.layout`, see docs/decisions/0019."""
 
 WORDS: Final = words_of(config, calls="done", layout=LAYOUT)
-SCRIPTS: Final = load(__package__, WORDS)
+KITS: Final = ("tenure.engines.kit.exports",)
+SCRIPTS: Final = load(__package__, WORDS, kits=KITS)

@@ -110,8 +110,6 @@ class Sweep:
             _note(known, tasks)
             if cursor == b"0" or len(known) > SWEEP_TASKS_MOST:
                 break
-        # A header, then an id and a task of each.
-        _note(known, (yield Command(("LRANGE", f"{prefix}:moving", 0, -1)))[2::2])
         _note(known, (yield Command(("LRANGE", f"{prefix}:removed", 0, SWEEP_TASKS_MOST))))
 
 

@@ -9,9 +9,8 @@ for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
   unroutable = unroutable + call('ZCARD', key('unroutable:' .. task))
 end
 local later = call('ZCARD', key('later'))
--- The items of a migration that was interrupted wait until it is run again: name, destination, time, then two entries
--- each.
-local moving = math.max(0, call('LLEN', key('meta:moving')) - 3) / 2
+-- The items of a migration that was interrupted wait until it is run again: a header, then a row of each.
+local moving = math.max(0, call('LLEN', key('meta:moving')) - 1)
 return {
   later,
   call('LLEN', key('queue')) + call('LLEN', key('taken')) + moving,

@@ -2,31 +2,19 @@
 -- KEYS[1] prefix
 -- ARGV session number move to limit bytes looks
 -- looks: how many entries of lists of waiting jobs to remove, tombstones included.
--- Returns: {name of the move, its destination, ms since it began, 1 if the looks ran out, {{row, id, the first line of
--- its record if it has limits or a share}...}}; a row as lib rows has it, as MessagePack.
+-- Returns: {name of the move, its destination, ms since it began, {{row, id, the first line of its record if it has
+-- limits or a share}...}, 1 if the looks ran out}; a row as lib rows has it, as MessagePack.
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken
 -- from its end. What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so
 -- nothing behind it starts here. At least one job is taken, if there is one that no worker holds and the looks last.
 --@include begin types answers find ends line rows
-local session, number, move, to = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local left, bytes, looks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local session, number, looks = ARGV[1], ARGV[2], tonumber(ARGV[7])
 allow_when_full()
 local answer = recall(session, number)
 if type(answer) == 'table' then return answer end
 check_types()
-local time, moving, count = clock(), key('moving'), 0
-
--- Whether there is no room for a job of this size.
-local function is_over(size)
-  return left <= 0 or count > 0 and size > bytes
-end
-
--- Write the row before anything of the job is removed: an error between the two must not lose it.
-local function note(row, size)
-  if count == 0 then call('RPUSH', moving, cmsgpack.pack({ move, to, time })) end
-  call('RPUSH', moving, cmsgpack.pack(row))
-  count, left, bytes = count + 1, left - 1, bytes - size
-end
+local time = clock()
+local begins = page.begin({ ARGV[3], ARGV[4], time }, tonumber(ARGV[5]), tonumber(ARGV[6]))
 
 -- Free a job's lane and its key. Answers the job that waits for this one to end.
 local function free(id, shape)
@@ -46,10 +34,10 @@ end
 local function take(kind, id, place, follows)
   local size = call('HSTRLEN', key('jobs'), id) + call('HSTRLEN', key('tries'), id)
   if size == 0 then return true end
-  if not follows and is_over(size) then return false end
+  if not follows and page.is_over(size) then return false end
   local record = call('HGET', key('jobs'), id)
   local shape = shape_of(record)
-  note(rows.of(kind, id, record, call('HGET', key('tries'), id) or '', place, shape), size)
+  page.note(rows.of(kind, id, record, call('HGET', key('tries'), id) or '', place, shape), size)
   local following = shape ~= '' and free(id, shape)
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
@@ -71,16 +59,16 @@ end
 
 -- Take jobs from the end of a list. Answers how many entries were removed, and whether there is no room for more.
 local function take_entries(list)
-  local entries, kind = call('LRANGE', key(list), -left, -1), list == 'isolated' and 'i' or 'w'
+  local entries, kind = call('LRANGE', key(list), -page.left, -1), list == 'isolated' and 'i' or 'w'
   local removed = 0
   for n = #entries, 1, -1 do
     local id = lanes.entry_of(entries[n])
-    if left <= 0 or is_here(list, id) and not take(kind, id, '') then break end
+    if page.left <= 0 or is_here(list, id) and not take(kind, id, '') then break end
     removed, looks = removed + 1, looks - 1
-    if looks <= 0 then left = 0 end
+    if looks <= 0 then page.left = 0 end
   end
   if removed > 0 then call('LTRIM', key(list), 0, 0 - removed - 1) end
-  return removed, removed < #entries or left <= 0
+  return removed, removed < #entries or page.left <= 0
 end
 
 local function take_line(list)
@@ -114,7 +102,7 @@ end
 local function take_lanes()
   local from = ''
   repeat
-    local found, on = some_lanes(from, left)
+    local found, on = some_lanes(from, page.left)
     for _, lane in ipairs(found) do
       if not take_lane(lane) then return false end
     end
@@ -125,63 +113,61 @@ end
 
 local function take_lines()
   for _, line in ipairs(lines()) do
-    if left <= 0 or not (line == '' and take_lanes() or line ~= '' and take_line(line)) then return false end
+    if page.left <= 0 or not (line == '' and take_lanes() or line ~= '' and take_line(line)) then return false end
   end
   drop_tombstones()
   return true
 end
 
 local function take_scheduled()
-  local found = call('ZRANGE', key('scheduled'), 0, left - 1, 'WITHSCORES')
+  local found = call('ZRANGE', key('scheduled'), 0, page.left - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
     if not take('s', (due_id(found[i])), found[i + 1]) then return false end
     call('ZREM', key('scheduled'), found[i])
   end
-  return left > 0
+  return page.left > 0
 end
 
 -- They wait in line at the other server, where a worker may have their tasks.
 local function take_unroutable()
   for _, task in ipairs(call('SMEMBERS', key('unroutable'))) do
     local parked = key('unroutable:' .. task)
-    for _, id in ipairs(call('ZREVRANGE', parked, 0, left - 1)) do
+    for _, id in ipairs(call('ZREVRANGE', parked, 0, page.left - 1)) do
       if not take('w', id, '') then return false end
       call('ZREM', parked, id)
     end
     if call('EXISTS', parked) == 0 then call('SREM', key('unroutable'), task) end
-    if left <= 0 then return false end
+    if page.left <= 0 then return false end
   end
   return true
 end
 
 local function take_ends(state)
-  local found = call('ZRANGE', key(state), 0, math.max(0, left - 1), 'WITHSCORES')
-  for i = 1, left > 0 and #found or 0, 2 do
+  local found = call('ZRANGE', key(state), 0, math.max(0, page.left - 1), 'WITHSCORES')
+  for i = 1, page.left > 0 and #found or 0, 2 do
     local id, ended = found[i], call('HGET', key('ended'), found[i]) or ''
     local record = call('HGET', key('kept'), id)
-    if is_over(#ended + #(record or '')) then return false end
+    if page.is_over(#ended + #(record or '')) then return false end
     if record and tonumber(found[i + 1]) > time then
       local shape = shape_of(record)
-      note(rows.of('e', id, record, ended, state .. ' ' .. found[i + 1], shape), #ended + #record)
+      page.note(rows.of('e', id, record, ended, state .. ' ' .. found[i + 1], shape), #ended + #record)
       free(id, shape)
     end
     forget(state, { id }, false)
   end
-  return left > 0
+  return page.left > 0
 end
 
-if call('EXISTS', moving) == 0 and not answer then
+if begins and not answer then
   local _ = take_lines() and take_scheduled() and take_unroutable()
     and take_ends('failed') and take_ends('broken') and take_ends('cancelled')
   answer = looks > 0 and '1' or '2'
   remember(session, number, answer)
 end
-local kept, found = call('LRANGE', moving, 0, -1), {}
-local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
-for n = 2, #kept do
-  local row = cmsgpack.unpack(kept[n])
+local found, header, kept = page.rows()
+for n, row in ipairs(found) do
   local shape = shape_of(row[3])
   local limited = shape ~= '' and (shapes.word(shape, 'm') or shapes.word(shape, 'g'))
-  found[#found + 1] = { kept[n], row[2], limited and string.match(row[3], '^[^\n]*\n') or '' }
+  found[n] = { kept[n], row[2], limited and string.match(row[3], '^[^\n]*\n') or '' }
 end
-return { header[1], header[2], time - header[3], answer == '2' and 1 or 0, found }
+return { header[1], header[2], time - header[3], found, answer == '2' and 1 or 0 }

@@ -13,19 +13,14 @@ local move, only = ARGV[1], ARGV[2]
 allow_when_full()
 check_types()
 call('HLEN', key('mover'))
-local time, moving = clock(), key('moving')
-local taken, left, bytes = 0, @MOVE_MOST@, @MOVE_BYTES@
+local time = clock()
+local begins = page.begin({ move, 'partitions', time }, @MOVE_MOST@, @MOVE_BYTES@)
 local OVER, STAYS = 'over', 'stays'
 
--- Write the row before anything of the job is removed: an error between the two must not lose it.
 local function note(row, home)
   row[8] = home
-  if taken == 0 then call('RPUSH', moving, cmsgpack.pack({ move, 'partitions', time })) end
-  call('RPUSH', moving, cmsgpack.pack(row))
-  taken, left, bytes = taken + 1, left - 1, bytes - #row[3] - #row[4]
+  page.note(row, #row[3] + #row[4])
 end
-
-local function is_over(size) return left <= 0 or taken > 0 and size > bytes end
 
 -- Whether a job must stay: it has a place in its lane, its lane is here, another job has its key, or waits for it to
 -- end.
@@ -44,7 +39,7 @@ function take.jobs(id, record)
   local due = call('ZSCORE', key('scheduled'), entry)
   if not due or must_stay(id, shape) then return STAYS end
   local tries = call('HGET', key('tries'), id) or ''
-  if is_over(#record + #tries) then return OVER end
+  if page.is_over(#record + #tries) then return OVER end
   local row = rows.of('s', id, record, tries, due, shape)
   note(row, home)
   if row[7] ~= '' then uniques.drop_key(select(2, uniques.key_of(shape))) end
@@ -61,7 +56,7 @@ function take.ended(id, text)
   local home = homes.of(id, shape)
   if home == homes.partition then return nil end
   if must_stay(id, shape) then return STAYS end
-  if is_over(#record + #text) then return OVER end
+  if page.is_over(#record + #text) then return OVER end
   note({ 'e', id, record, text, state .. ' ' .. expires, '', '' }, home)
   forget(state, { id }, false)
 end
@@ -73,7 +68,7 @@ function take.unique(unique, text)
   local _, owned = uniques.key_of(shape_of(call('HGET', key('jobs'), owner)))
   local home = homes.of_key(unique)
   if owned == unique or home == homes.partition then return nil end
-  if is_over(0) then return OVER end
+  if page.is_over(0) then return OVER end
   note({ 'k', unique, '', owner, '', '', lasts }, home)
   uniques.drop_key(unique)
 end
@@ -85,7 +80,7 @@ function take.parked(lane, text)
   if call('EXISTS', key('lane:' .. lane)) == 1 or lanes.busy_of(lane) > 0 or call('ZSCORE', key('holds'), lane) then
     return STAYS
   end
-  if is_over(0) then return OVER end
+  if page.is_over(0) then return OVER end
   note({ 'p', lane, '', text, '', '', '' }, home)
   lanes.change({ lane }, false, function() call('HDEL', key('parked'), lane) end)
 end
@@ -124,7 +119,7 @@ local function continue()
   if tonumber(state[6] or 0) <= time then
     more, count, on = look(PHASES[phase], cursor)
   end
-  local dirty = taken > 0 or state[5] == '1'
+  local dirty = page.count > 0 or state[5] == '1'
   stuck, looked = stuck + more, looked + count
   if on == '0' then phase = phase + 1 end
   if phase <= #PHASES then
@@ -139,23 +134,18 @@ local function continue()
   if is_clean then call('HSET', key('mover'), 'clean', homes.version) end
 end
 
-local is_under_way = call('EXISTS', moving) == 1
-if only ~= '' and homes.changes and not is_under_way then
-  local state, detail, record = find(only)
+if only ~= '' and homes.changes and begins then
+  local state, _, record = find(only)
   if state == 'scheduled' then
     take.jobs(only, record)
   elseif state then
     take.ended(only, call('HGET', key('ended'), only) or '')
   end
-elseif homes.changes and not is_under_way and call('HGET', key('mover'), 'clean') ~= homes.version then
+elseif homes.changes and begins and call('HGET', key('mover'), 'clean') ~= homes.version then
   continue()
 end
-local kept, found = call('LRANGE', moving, 0, -1), {}
-local header = kept[1] and cmsgpack.unpack(kept[1]) or { '', '', time }
-for n = 2, #kept do
-  local row = cmsgpack.unpack(kept[n])
-  found[#found + 1] = { kept[n], row[8] or -1, row[2] }
-end
+local found, header, kept = page.rows()
+for n, row in ipairs(found) do found[n] = { kept[n], row[8] or -1, row[2] } end
 local now = call('HMGET', key('mover'), 'rest', 'clean')
 local wait = now[2] == homes.version and -1 or math.max(0, tonumber(now[1] or 0) - time)
 return { header[1], time - header[3], found, call('HGET', key('meta'), 'token') or '0', wait }

@@ -3,7 +3,7 @@
 -- has ended (place: `<state> <expires>`, text: its end, record '' of a completed job; else text: its tries). rank: in
 -- the lane that it occupies, lasts: until when it has its unique key, as `unique` has it; both '' for none.
 -- Defines: rows. Redis: reads and writes.
---@include wake due unique large laneends deadlines
+--@include wake due unique large laneends page deadlines
 local rows = {}
 local MOVING = '@migrate'
 

@@ -1,6 +1,6 @@
--- lib moving: jobs that go to a queue of another protocol.
+-- lib leaving: jobs that go to a queue of another protocol.
 --@include hold
-local moving = {
+local leaving = {
   forget_marks = nothing,
   -- The id of a job in a queue of another protocol. Of two jobs with one id the later one moves under the hash of its
   -- bytes and token.
