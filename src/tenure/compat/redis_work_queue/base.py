@@ -200,7 +200,7 @@ class WorkQueueBase:
 
     async def _deep_clean(self, db: Any) -> None:
         """Clean, and wait for items in no list that are younger than the grace: their producers may list them yet."""
-        _, left = await self._run(db, clean.search(self._prefix, self._config))
+        _, left = await self._run(db, clean.clean(self._prefix, self._config, deep=True))
         until = time.monotonic() + self._config.stray_ms / limits.SECOND + LOOK_S
         while left and time.monotonic() < until:
             await self._sleep(LOOK_S)

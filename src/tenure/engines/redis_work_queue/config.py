@@ -46,7 +46,7 @@ LEFT_PAGE: Final = 20
 NESTED_MAX: Final = 16
 """Parts of an id that a deep clean compares with the keys of queues whose prefixes lie among the items."""
 CLEAN_STEPS: Final = 40
-"""Steps of a light clean, and of a deep clean, in one round of maintenance."""
+"""Calls for `processing`, and for the search of all items, in one round of maintenance."""
 KNOWN_MAX: Final = 500_000
 """Ids that a deep clean remembers at one time. Longer lists are cleaned in parts."""
 DROPIN_ANSWER_MS: Final = limits.MINUTE

@@ -1,4 +1,4 @@
--- light: look through a page of `processing`, from the oldest id on, for ids without a lease.
+-- unleased: look through a page of `processing`, from the oldest id on, for ids without a lease.
 -- KEYS[1] prefix
 -- ARGV config start count own began note
 -- Returns: {ids looked at, requeued, dropped without an item, seen without a lease and left, where the next page begins
