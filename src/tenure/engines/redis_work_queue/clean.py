@@ -94,7 +94,7 @@ def requeue_unleased(
 ) -> Steps[Cleaned]:
     """Requeue or mark the ids in `processing` without a lease.
 
-    `start` -1: continue where the last worker ended; 0: start at the oldest id, and end Tenure's expired leases at once.
+    `start` -1: continue where the last worker ended; 0: start at the oldest id; Tenure's expired leases end.
     """
     total, began, own = Cleaned(), 0, start == 0
     for _ in range(pages):
