@@ -20,7 +20,7 @@ from tenure.runtime.log import Once, brief, log_event
 from tenure.runtime.ports import Messages
 
 
-class Subscriber:
+class RequestSubscriber:
     """A subscription for each channel. A lost message costs the time to the next heartbeat or announcement."""
 
     def __init__(

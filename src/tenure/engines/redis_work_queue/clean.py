@@ -165,7 +165,7 @@ def search(prefix: str, config: RedisWorkQueueConfig, turn: int = 0) -> Steps[tu
     return total, noted, turns
 
 
-class Search:
+class ItemSearch:
     """A search that a worker makes a few calls at a time. A call that failed is sent again: each one is harmless to
     repeat."""
 

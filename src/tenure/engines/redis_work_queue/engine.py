@@ -15,7 +15,7 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.kit.envelope import read_record
 from tenure.engines.kit.unsupported import Unsupported
-from tenure.engines.redis_work_queue.clean import Search, requeue_leftovers, requeue_unleased, requeue_unlisted
+from tenure.engines.redis_work_queue.clean import ItemSearch, requeue_leftovers, requeue_unleased, requeue_unlisted
 from tenure.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
 from tenure.engines.redis_work_queue.control import RedisWorkQueueController
 from tenure.engines.redis_work_queue.inspect import RedisWorkQueueInspector
@@ -75,7 +75,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         self._owners = {prefix: name for name, prefix in self.named.items()}
         self.config = config or RedisWorkQueueConfig()
         super().__init__(self.config.timing, self.config.as_argument())
-        self._searches: dict[str, Search] = {}
+        self._searches: dict[str, ItemSearch] = {}
 
     def prefix(self, queue: str) -> str:
         """The beginning of all keys of a queue.
@@ -119,7 +119,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         yield from requeue_leftovers(prefix, self.config)
         unleased = yield from requeue_unleased(prefix, self.config, CLEAN_STEPS)
         if deep and not is_searching:
-            search = self._searches[queue] = Search(prefix, self.config, search.turn + 1 if search else 0)
+            search = self._searches[queue] = ItemSearch(prefix, self.config, search.turn + 1 if search else 0)
         if search is not None:
             yield from search.run()
         unlisted, next_ms = yield from requeue_unlisted(prefix, self.config)

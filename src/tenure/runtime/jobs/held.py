@@ -52,7 +52,7 @@ Ended: TypeAlias = "tuple[Held | Batch, Outcomes, float]"
 """A handler that has ended: its outcomes, and when it ended."""
 
 
-class Runner(Protocol):
+class HandlerRunner(Protocol):
     """Calls the handlers of jobs. It reports each outcome once, after the handler has ended."""
 
     @property
@@ -86,7 +86,7 @@ NO_RUNNER: Final = NoRunner()
 class Run(Struct, eq=False, kw_only=True):
     """What occupies a slot. Times are seconds of the monotonic clock."""
 
-    runner: Runner = NO_RUNNER
+    runner: HandlerRunner = NO_RUNNER
     began: bool = False
     started_at: float = 0.0
     ended_at: float = 0.0
@@ -182,7 +182,7 @@ class Held(Run, eq=False):
     """The `Job`, once the handler has asked for it."""
     batch: Batch | None = None
 
-    def prepare(self, services: Any, runner: Runner, now: float) -> None:
+    def prepare(self, services: Any, runner: HandlerRunner, now: float) -> None:
         """The lease has a slot. Its time begins."""
         self.services = services
         self.runner = runner
@@ -289,7 +289,7 @@ class Batch(Run, eq=False):
     members: list[Held]
     persistent: bool = False
 
-    def prepare(self, services: Any, runner: Runner, now: float) -> None:
+    def prepare(self, services: Any, runner: HandlerRunner, now: float) -> None:
         """The batch has a slot. The time of its members begins."""
         self.runner = runner
         for held in self.members:
