@@ -62,7 +62,7 @@ def clean(
 
 
 def search_again(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[list[bytes]]:
-    """Requeue the items whose grace is over. Return those of `ids` that are still in no list, and younger."""
+    """Requeue items after their grace. Return the `ids` that are still in no list, and younger."""
     yield from _requeue_all_unlisted(prefix, config)
     return (yield from _show(prefix, config, ids))[1]
 
@@ -108,7 +108,7 @@ def requeue_unleased(
 
 
 def requeue_unlisted(prefix: str, config: RedisWorkQueueConfig, calls: int = STRAY_STEPS) -> Steps[tuple[Cleaned, int]]:
-    """Requeue the items in no list whose grace is over. Return also when the next mark is due, in ms; -1: never."""
+    """Requeue the items in no list after their grace. Return also when the next mark is due, in ms; -1: never."""
     total, next_ms = Cleaned(), -1
     for _ in range(calls):
         args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, 0)
@@ -143,13 +143,13 @@ def search(prefix: str, config: RedisWorkQueueConfig, turn: int = 0) -> Steps[tu
     for name in ("queue", "processing"):
         place, ids = 0, [b""] * DEEP_PAGE
         while len(ids) == DEEP_PAGE:
-            # From the right end, where ids leave: those that come in on the left do not move the places.
+            # The right end is where ids leave, so ids that come in on the left do not move the places.
             ids = yield Command(("LRANGE", f"{prefix}:{name}", -place - DEEP_PAGE, -place - 1))
             known.update(hash(id) for id in of_turn(ids))
             place += len(ids)
 
     total, found, noted, cursor = Cleaned(), list[bytes](), list[bytes](), -1
-    # Keys of other types are not items: they may belong to a queue whose prefix lies among the items.
+    # Keys of other types are not items: they may belong to a queue with a prefix among the items.
     options = ("MATCH", item_pattern(prefix), "COUNT", DEEP_PAGE, "TYPE", "string")
     head = len(f"{prefix}:item:".encode("utf-8", "surrogateescape"))
     while cursor:

@@ -39,7 +39,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
 
     The queue `default` has the keys of the prefix, `jobs:queue`; another one lies under it, `jobs:images:queue`, or
     where `queues` names its prefix: `queues={"images": "pictures"}` is `pictures:queue`. Raises
-    `InvalidArgument` for prefixes whose keys would be those of another queue.
+    `InvalidArgument` if two queues would share keys.
     """
 
     name: ClassVar[str] = NAME
@@ -80,7 +80,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
     def prefix(self, queue: str) -> str:
         """The beginning of all keys of a queue.
 
-        Raises `InvalidArgument` for a name whose keys would be those of another queue.
+        Raises `InvalidArgument` if the keys would belong to another queue.
         """
         if queue in self.named:
             return self.named[queue]

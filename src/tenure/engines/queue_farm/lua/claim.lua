@@ -80,7 +80,7 @@ local function task_of(data)
   return string.sub(data, 1, #head) == head and string.match(data, '"task":"([^"]*)"') or ''
 end
 
--- Take the next batch of a lane. Answers whether its next job must wait.
+-- Take the next batch of a lane. Returns whether its next job must wait.
 local function take(lane)
   local batch, task, room, own_kind = {}, nil, math.min(of_lane, limit - #rows), nil
   for _ = 1, @DROPS_MOST@ + room do

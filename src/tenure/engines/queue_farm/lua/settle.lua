@@ -29,7 +29,7 @@ end
 
 local woken = false
 
--- End one job of a batch. Answers whether it waits again.
+-- End one job of a batch. Returns whether it waits again.
 local function settle_one(lease)
   local kind, who = lease.outcome, { worker = worker, token = lease.token, started = lease.claimed }
   local job = job_of(lease.id)

@@ -14,7 +14,7 @@ if kept[1] ~= move then
   return 0
 end
 local function requeue(n, command)
-  -- An item that another client added meanwhile under this id replaces it, as in the queue.
+  -- An item that another client added under this id during the move replaces it, as in the queue.
   call('SETNX', key('item:' .. kept[2 * n + 2]), kept[2 * n + 3])
   call(command, key('queue'), kept[2 * n + 2])
 end

@@ -4,8 +4,8 @@
 -- Returns: {how many ids were looked at, name of the move, its destination, ms since it began, {id, data}..., {id that
 -- no job can have elsewhere...}}
 -- Invariant: an item is in `queue` or in `meta:moving` (name, destination, time, then id and data of each), never in
--- both or in none. While `meta:moving` holds a move, that one is the answer, so sending it again is harmless. An id
--- without an item is dropped, one that a client holds stays in `processing` alone. One whose id no job can have
+-- both or in none. While `meta:moving` holds a move, the script returns it, so sending it again is harmless. An id
+-- without an item is dropped; an id that a client holds stays in `processing` alone. An id that no job can have
 -- elsewhere (empty, longer than `id_most`, with an @ at its beginning) goes to the left end of `queue`. At most `bytes`
 -- of data, but one item at least.
 --@include begin types gone

@@ -46,7 +46,7 @@ local hold = {
     return taken, 0
   end,
 
-  -- Take a job out of its list. Answers its id and bytes; nil when it has to wait.
+  -- Take a job out of its list. Returns its id and bytes; nil when it has to wait.
   take = function(source, data, job, micros, session)
     local own, id = unmistakable(data, name_of(data), job, session)
     if not own then return nil end

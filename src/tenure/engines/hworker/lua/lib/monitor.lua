@@ -4,7 +4,7 @@
 -- this one.
 --@include jobs
 
--- Return a job to the list that has been in progress for too long. Answers whether it was returned.
+-- Return a job to the list that has been in progress for too long. Returns whether it was returned.
 local function check_entry(config, time, data, value)
   if data == PHANTOM then
     call('HDEL', progress, data)
@@ -25,7 +25,7 @@ local function check_entry(config, time, data, value)
   return true
 end
 
--- Look at a page. Answers how many were returned.
+-- Look at a page. Returns how many were returned.
 local function observe(config, time, limit)
   if call('EXISTS', progress) == 0 then return 0 end
   local cursor = call('HGET', key('meta'), 'observing') or '0'

@@ -28,7 +28,7 @@ local function note(row, size)
   count, left, bytes = count + 1, left - 1, bytes - size
 end
 
--- Free a job's lane and its key. Answers the job that waits for this one to end.
+-- Free a job's lane and its key. Returns the job that waits for this one to end.
 local function free(id, shape)
   lane_ends.unblock(id)
   lane_ends.leave(shape, id)
@@ -69,7 +69,7 @@ local function is_here(list, id)
   return false
 end
 
--- Take jobs from the end of a list. Answers how many entries were removed, and whether there is no room for more.
+-- Take jobs from the end of a list. Returns how many entries were removed, and whether there is no room for more.
 local function take_entries(list)
   local entries, kind = call('LRANGE', key(list), -left, -1), list == 'isolated' and 'i' or 'w'
   local removed = 0

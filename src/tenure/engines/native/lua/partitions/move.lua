@@ -100,7 +100,7 @@ local function take_due()
   end
 end
 
--- Look at the next page. Answers how much had to stay there, how much was looked at, and whether the page is done.
+-- Look at the next page. Returns how much had to stay there, how much was looked at, and whether the page is done.
 local function look(phase, cursor)
   local page = call('HSCAN', key(phase), cursor, 'COUNT', has_large() and @MOVE_LARGE@ or @MOVE_MOST@)
   local stuck = 0

@@ -58,7 +58,7 @@ local function held_lanes(worker)
 end
 
 -- Whether the batch of these leases is still the worker's: an original client that takes it over writes its own
--- fetchAt, and counts an attempt; one that ends it late takes its ids out of the list. Answers the batch.
+-- fetchAt, and counts an attempt; one that ends it late takes its ids out of the list. Returns the batch.
 local function standing(leases)
   local batch = batch_of(leases.lane)
   if not batch or batch.token ~= leases.token or batch.worker ~= leases.worker then return nil end
@@ -96,7 +96,7 @@ local function to_front(lane, ids)
   for n = #ids, 1, -1 do call('RPUSH', queue_key(lane), ids[n]) end
 end
 
--- Count a crash of a job: see lib crash. Answers whether it ended the job, and its doubtful crashes.
+-- Count a crash of a job: see lib crash. Returns whether it ended the job, and its doubtful crashes.
 local function count_crash(config, time, lease, how)
   local job = job_of(lease.id)
   count('crashed')
@@ -117,7 +117,7 @@ local function uncount_attempt(id)
   if call('EXISTS', job_key(id)) == 1 then call('HINCRBY', job_key(id), 'attempts', -1) end
 end
 
--- Release the batch of these leases to the front of its lane, which has no turn then. Answers how many jobs came back,
+-- Release the batch of these leases to the front of its lane, which has no turn then. Returns how many jobs came back,
 -- and whether the next one of the lane is to run alone. `alone`: beside a job that ran alone no other job is to blame.
 local function release(config, time, leases, alone)
   if not standing(leases) then
@@ -159,7 +159,7 @@ local function collect(entries, worker, crashed)
 end
 
 -- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Of the lanes whose next job is
--- to run alone, the latest claim comes first. Answers how many jobs came back, and whether there are more.
+-- to run alone, the latest claim comes first. Returns how many jobs came back, and whether there are more.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return tonumber(a.token) > tonumber(b.token) end)
   local alone, lonely, total, rest = {}, {}, 0, false

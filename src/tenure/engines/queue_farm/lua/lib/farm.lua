@@ -87,7 +87,7 @@ local function bound_index(time)
   call('PEXPIRE', key('meta'), @META_TTL_MS@)
 end
 
--- Put a lane where it belongs: no batch of Tenure's is active in it. Answers whether it may run now.
+-- Put a lane where it belongs: no batch of Tenure's is active in it. Returns whether it may run now.
 local function place(config, time, lane, front)
   local waiting, active = lengths_of(lane)
   if not waiting then

@@ -55,7 +55,7 @@ local function forget_fetches(lanes)
 end
 
 -- Look again at lanes that were dropped: an original worker that polled one late has written its fetchAt, and one that
--- failed late has returned its jobs without an entry in `active`. Answers how many.
+-- failed late has returned its jobs without an entry in `active`. Returns how many.
 local function sweep_dropped(config, time, limit)
   local lanes = call('ZRANGEBYSCORE', key('dropped'), '-inf', time - @DROPPED_MS@, 'LIMIT', 0, limit)
   if #lanes == 0 then return 0 end

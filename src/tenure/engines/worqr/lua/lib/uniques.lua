@@ -15,7 +15,7 @@ local function lives(data)
   return false
 end
 
--- Remove the marker of bytes, unless another copy lives. Answers 1 when it was removed, else nil.
+-- Remove the marker of bytes, unless another copy lives. Returns 1 when it was removed, else nil.
 local function free_last(data, md5)
   if md5 == '' or call('EXISTS', marker_key(md5)) == 0 or lives(data) then return nil end
   return free(md5)

@@ -8,7 +8,7 @@
 
 -- The suspects that wait: a part of `suspects`.
 local function add_waiting(my)
-  -- Take a suspect out of the list. Answers its record; nil for one that is gone, or whose lane has been parked since:
+  -- Take a suspect out of the list. Returns its record; nil for one that is gone, or whose lane has been parked since:
   -- that one goes back into its lane.
   function my.take_out(id)
     local record = call('HGET', key('jobs'), id)

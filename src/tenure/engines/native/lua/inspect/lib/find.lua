@@ -2,7 +2,7 @@
 -- Defines: find, find_owner, place_of, take_out. Redis: reads and writes.
 --@include clock task due unique tombstones
 
--- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text
+-- Find a job. Returns its state, then: scheduled: when it is due, and its record; active: worker, record, and the text
 -- of the claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.
 local function find(id)
   local ended = call('HGET', key('ended'), id)
@@ -28,7 +28,7 @@ local function find(id)
   return 'ready', nil, record
 end
 
--- Find the job that has a unique key. Answers nothing when it has ended, or when another job has its id by now: the
+-- Find the job that has a unique key. Returns nothing when it has ended, or when another job has its id by now: the
 -- time of a key may outlive the record of its job.
 local function find_owner(unique, owner)
   local state, detail, record = find(owner)

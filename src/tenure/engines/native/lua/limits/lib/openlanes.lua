@@ -61,7 +61,7 @@ do
     end
   end
 
-  -- Open lanes whose moment has come. Answers the next moment.
+  -- Open lanes whose moment has come. Returns the next moment.
   function my.open_due(time, limit)
     for _, name in ipairs(call('ZRANGEBYSCORE', key('moments'), '-inf', time, 'LIMIT', 0, limit)) do
       call('ZREM', key('moments'), name)
