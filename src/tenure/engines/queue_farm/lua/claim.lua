@@ -1,4 +1,4 @@
--- claim: lease the next batches, of the lanes whose turn it is.
+-- claim: lease the next batches, from the lanes that have their turn.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one

@@ -4,10 +4,9 @@
 -- Returns: {how many ids were looked at, name of the move, its destination, ms since it began, row of a job..., id that
 -- no job can have elsewhere...}
 -- Invariant: a job is in its lane or in `moving` (name, destination, time, then id and row of each), never in both or
--- in none. While `moving` holds a move, that one is the answer, so sending it again is harmless. Meanwhile Tenure
--- workers claim nothing. A job that was deleted or has finished is dropped; the lane without a name stays, as no lane
--- elsewhere can have none; one whose id no job can have elsewhere goes to the end of its lane. At least one job is
--- taken.
+-- in none. While `moving` holds a move, the script returns it, so sending it again is harmless, and Tenure workers
+-- claim nothing. A job that was deleted or has finished is dropped; the lane without a name stays, as other queues name
+-- each lane; a job with an id that no job can have elsewhere goes to the end of its lane. At least one job is taken.
 --@include begin find
 local move, to, config = ARGV[1], ARGV[2], cjson.decode(ARGV[6])
 local limit, bytes, id_most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,6 +1,6 @@
 -- lib hold: how a worker takes a job out of the list. One that a worker holds is in `progress`, which has no bytes for
--- two jobs: a copy of a job that is in progress, or kept beside, gets an id of its own. Else one entry would stand for
--- both, and the end of one would lose the other.
+-- two jobs: a copy of a job that is in progress, or kept outside the list, gets an id of its own. Else one entry would
+-- stand for both, and the end of one would lose the other.
 --@include back counts nexttokens
 
 -- The same job with an id of its own. Nil for bytes that are no pair.

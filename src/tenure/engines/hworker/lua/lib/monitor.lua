@@ -1,7 +1,7 @@
 -- lib monitor: jobs of other clients that are in progress for too long go to the front of the list, as the original's
 -- monitor does. Their age is counted from when their entry was first seen here: the clock of another machine may be
--- wrong. A pass goes through `progress` in pages; `observed` has the entries of the last pass, `observing` those of
--- this one.
+-- wrong. A pass goes through `progress` in pages; `observed` has the entries of the last pass, `observing` the entries
+-- of this one.
 --@include jobs
 
 -- Return a job to the list that has been in progress for too long. Returns whether it was returned.

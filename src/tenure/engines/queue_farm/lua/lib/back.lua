@@ -37,7 +37,7 @@ local function token_of(worker, id)
   return lease and lease.token
 end
 
--- The leases that a worker holds, by lane; those of a lane in the order of the lane.
+-- The leases that a worker holds, by lane, each lane in its order.
 local function held_lanes(worker)
   local lanes, order, ids = {}, {}, redis.pcall('HKEYS', key('held:' .. worker))
   for _, id in ipairs(ids.err and {} or ids) do
@@ -118,7 +118,7 @@ local function uncount_attempt(id)
 end
 
 -- Release the batch of these leases to the front of its lane, which has no turn then. Returns how many jobs came back,
--- and whether the next one of the lane is to run alone. `alone`: beside a job that ran alone no other job is to blame.
+-- and whether the next one of the lane is to run alone. `alone`: a job that ran alone is the only one to blame.
 local function release(config, time, leases, alone)
   if not standing(leases) then
     lose(config, time, leases)
@@ -158,8 +158,8 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Of the lanes whose next job is
--- to run alone, the latest claim comes first. Returns how many jobs came back, and whether there are more.
+-- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. The latest claim comes first
+-- among lanes with a next job that is to run alone. Returns how many jobs came back, and whether there are more.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return tonumber(a.token) > tonumber(b.token) end)
   local alone, lonely, total, rest = {}, {}, 0, false
