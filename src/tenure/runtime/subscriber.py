@@ -40,8 +40,8 @@ class RequestSubscriber:
         self._show_stacks = show_stacks
         self._told = Once(16)
         self._look_s = context.env.limits.resubscribe_ms / limits.SECOND
-        """After this time without a message the worker subscribes again, which renews a subscription that Redis refused
-        meanwhile. Also the pause after a refusal."""
+        """After this time without a message the worker subscribes again, which renews a subscription that Redis
+        refused. Also the pause after a refusal."""
 
     async def run(self) -> None:
         loops = [self._subscribe(self._signals, self._signal)]

@@ -40,7 +40,8 @@ class Stop(IntEnum):
     """By a cancel request. What the handler returns still counts."""
     TIMEOUT = 2
     SILENCE = 3
-    """No heartbeat went through for a lease's length: other workers may soon run what must not run beside it."""
+    """No heartbeat went through for a lease's length: other workers may soon run jobs that must not run at the same
+    time."""
     SHUTDOWN = 4
     LOST = 5
 
@@ -144,7 +145,7 @@ class Run(Struct, eq=False, kw_only=True):
         return verdict
 
     def decided(self) -> Outcomes:
-        """Return the postponed outcomes. A cancel request that came meanwhile counts."""
+        """Return the postponed outcomes. A cancel request that came until now counts."""
         verdict = self.verdict or ()
         return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
 
@@ -168,12 +169,12 @@ class Held(Run, eq=False):
     asked_at: float = 0.0
     """When the claim was sent, by `Env.lease_clock`: the lease may have been running since then."""
     persistent: bool = False
-    """From the record's shape. A field, because it is read several times for each job."""
+    """Copied from the record's shape into a field, because it is read several times for each job."""
     phase: Phase = PENDING
     timeout_s: float | None = None
     extended_to: float | None = None
     cancelled: str | None = None
-    """The reason of a cancel request, perhaps empty; None: there was none."""
+    """The reason of a cancel request, perhaps empty; None without a request."""
     answered: bool = False
     """The handler has decided its outcome before the batch ended."""
     services: Any = None
@@ -207,7 +208,7 @@ class Held(Run, eq=False):
         self.ended_at = now
 
     def read_payload(self, payload: bytes) -> None:
-        """Replace the payload in Redis by that of the store."""
+        """Replace the payload in Redis by the store's payload."""
         self.lease = structs.replace(self.lease, record=structs.replace(self.lease.record, payload=payload))
 
     def request_cancel(self, reason: str) -> None:
@@ -310,7 +311,7 @@ class Batch(Run, eq=False):
         return Run.is_late(self, now)
 
     def open(self) -> Sequence[Held]:
-        """The members whose outcome is not decided."""
+        """The members without a decided outcome."""
         return [held for held in self.members if held.phase is Phase.RUNNING and not held.answered]
 
     @property
