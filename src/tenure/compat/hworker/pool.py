@@ -50,7 +50,7 @@ class Hworker:
 
     Each method has a version for asyncio with a name that begins with `a`: `await pool.aqueue(job)`. `app` is the
     Tenure app: `app = pool.app` in a module is what `tenure worker` and the other commands take. Raises
-    for wrong options.
+    `InvalidArgument` for wrong options.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
--- export: take jobs out of a queue that moves to another server; or answer those of a move that has not ended.
+-- export: take jobs out of a queue that moves to another server; or return the jobs of a move that has not ended.
 -- KEYS[1] prefix
 -- ARGV session number move to limit bytes looks
 -- looks: how many entries of lists of waiting jobs to remove, tombstones included.
@@ -57,7 +57,8 @@ local function take(kind, id, place, follows)
   return true
 end
 
--- Whether an entry is that of the job with its id, and no tombstone. The tombstones of a name are in front of the job.
+-- Whether an entry belongs to the job with its id, and is not a tombstone. The tombstones of a name are in front of the
+-- job.
 local function is_here(list, id)
   local name = tombstone_name(list, id)
   if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0 then return true end

@@ -1,7 +1,7 @@
 -- import: add the jobs of a move that another server exported, in front of those that wait here.
 -- KEYS[1] prefix
 -- ARGV session number row...
--- row: as lib rows has it, as MessagePack; those of a list from its end on.
+-- row: as lib rows has it, as MessagePack; rows of a list from its end on.
 -- Returns: a string of one character a row: 1 it was added, 0 a job with its id is here or has ended here.
 -- Invariant: a job that was added is in its place, and its lane is closed until close_lanes opens it. Without room for
 -- all nothing is added.

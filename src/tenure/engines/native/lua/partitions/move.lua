@@ -1,5 +1,5 @@
 -- move: take jobs out of a partition that they do not belong to since the number of partitions was changed; or answer
--- those of a move that has not ended.
+-- the jobs of a move that has not ended.
 -- KEYS[1] prefix
 -- ARGV move id
 -- move: its name. id: take only this job; '': continue where the last call stopped.

@@ -66,7 +66,7 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes on hold, at a gate, parked and busy lanes,
+-- Up to `count` lanes in which jobs wait: lanes that have a turn, else lanes on hold, at a gate, parked and busy lanes,
 -- page by page, from where the last call stopped: `<hash> <cursor>`. Returns the lanes and where to continue; '' at the
 -- end.
 local function some_lanes(from, count)

@@ -14,7 +14,7 @@ end
 local room, left = @BACK_MOST@, false
 
 -- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `requeue`
--- writes. A suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
+-- writes. A suspect of a lane goes back into its lane: a claim isolates it at its turn.
 local function line_up_again(config, id, shape, doubtful, out)
   local lane = shape ~= '' and shapes.lane_of(shape)
   if doubtful >= config.isolate and not (lane and not is_internal(lane)) then
