@@ -52,7 +52,7 @@ def prose(root: Path) -> Iterator[tuple[str, str]]:
     for source in sorted(root.glob("src/**/*.py")):
         yield source.relative_to(root).as_posix(), in_python(source.read_text(encoding="utf-8"))
     for script in sorted(root.glob("src/**/*.lua")):
-        comments = re.findall(r"--(.*)", script.read_text(encoding="utf-8"))
+        comments = re.findall(r"--(?!@)(.*)", script.read_text(encoding="utf-8"))
         yield script.relative_to(root).as_posix(), "\n".join(comments)
 
 

@@ -29,8 +29,8 @@ SECTIONS: Final = (
     Section(
         "crowd",
         "Pick-up with many idle workers",
-        "The same latency as above, when so many worker processes wait for a job: one of them is to be woken, not all. "
-        "Commands include the ones that Redis runs in scripts, and the commands of the idle workers.",
+        "The same latency as above, when this number of worker processes waits for a job: one of them is to be woken, "
+        "not all. Commands include the ones that Redis runs in scripts, and the commands of the idle workers.",
         crowd.CrowdFound,
         crowd.measure,
         crowd.table,

@@ -38,7 +38,7 @@ def total(results: Sequence[Result]) -> str:
 def table(results: Sequence[Result]) -> str:
     """For the docs. Scenarios that other tests play have no numbers, and one that only makes calls has no jobs."""
     rows = [
-        "| scenario | jobs | runs | faults | lost | doubled | worst recovery | went on after |",
+        "| scenario | jobs | runs | faults | lost | doubled | worst recovery | continued after |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in results:

@@ -19,7 +19,7 @@ SHA = "caeeee01384f6b04384c56d69c27aa65287fb306"
 
 def refusal(text: str) -> Exception:
     """Return the exception for an error reply, as the parser of our connections makes it."""
-    error: Exception = link._Parser.parse_error(text)
+    error: Exception = link._SyncParser.parse_error(text)
     return error
 
 
@@ -59,7 +59,7 @@ def test_an_error_of_lua_itself_stays_whole() -> None:
 @pytest.mark.parametrize(
     "text", ["OOM command not allowed", "NOPERM no permissions", "NOAUTH Authentication required.", WRONGTYPE]
 )
-@pytest.mark.parametrize("parser", [link._Parser, pipeline._Parser])
+@pytest.mark.parametrize("parser", [link._SyncParser, pipeline._AsyncParser])
 def test_the_parsers_keep_the_text_of_an_error_as_sent(parser: Any, text: str) -> None:
     assert replies.text_of(parser.parse_error(text)) == text
 

@@ -232,13 +232,13 @@ class Tenure(DefinesTasks, WithHooks):
             async def store(jobs: list[Job]) -> None:
                 await insert([job.payload for job in jobs])
 
-        `batch`: take up to this many jobs at once (1 to 500), as a list; `timeout` is then that of the whole batch. The
+        `batch`: take up to this many jobs at once (1 to 500), as a list; `timeout` then holds for the whole batch. The
         function returns None (all are completed) or a list with one entry for each job: its result, or a `Retry` or
         `Fail`. An error applies to all jobs without an outcome so far. `linger`: how many seconds (0 to 60, 0 by
         default) a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one lane, in
         their order.
 
-        The other options are those of `task`. Raises `InvalidArgument`, also if the queue already has a
+        `task` describes the other options. Raises `InvalidArgument`, also if the queue already has a
         handler, or if the function's annotation is one job where it gets a list, or the other way round.
         """
         if callable(queue):
@@ -267,8 +267,8 @@ class Tenure(DefinesTasks, WithHooks):
         Call it before or after defining the tasks, but before a worker starts. A second call changes only the options
         that it names. The queue of the task counts, also for a job that `using(queue=...)` sends elsewhere.
 
-        `limits`: a list of `Limit` for all jobs that this app enqueues to the queue, besides those of their tasks; such
-        jobs have no priority. Raises `InvalidArgument` and `UnsupportedFeature`.
+        `limits`: a list of `Limit` for all jobs that this app enqueues to the queue, besides the limits of their tasks;
+        such jobs have no priority. Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         if limits is not None:
             self._client.set_queue_limits(self._queue_name(queue), checked_limits(limits))
@@ -329,7 +329,7 @@ class Tenure(DefinesTasks, WithHooks):
             async with app.worker(queues=["mails"], concurrency=8):
                 await serve()                       # running jobs have 20 seconds to end after it
 
-        The options are those of `tenure worker`. `queues`: all of the app's tasks and handlers by default.
+        The options are as for `tenure worker`. `queues`: all of the app's tasks and handlers by default.
         `concurrency`: how many jobs run at one time (16). `burst`: end when no job is ready. `grace`: how many seconds
         running jobs may continue after a stop (20). `weights`: as {"mails": 5}. `signals`: SIGTERM and SIGINT stop the
         worker, only in the main thread; by default it handles no signals. `wait_for_redis`: for how many seconds the
@@ -346,7 +346,7 @@ class Tenure(DefinesTasks, WithHooks):
 
             app.run_worker(burst=True)
 
-        The options are those of `worker`. Ctrl-C stops it gracefully, a second one at once; `KeyboardInterrupt` is then
+        The options are as for `worker`. Ctrl-C stops it gracefully, a second one at once; `KeyboardInterrupt` is then
         raised as usual. Raises `WorkerFailed`, what its start raises, and `SyncOnLoop` where an event loop runs.
         """
         self.worker(**options).run()

@@ -77,8 +77,8 @@ class DefinesTasks:
             def report() -> None: ...
 
         `name`: the task's name in jobs, `module.function` by default; producers and workers must agree. `queue`:
-        "default" by default. `accepts`: its earlier names, whose jobs it runs as well, with a function for each earlier
-        signature. `timeout`: seconds for one attempt, None for no limit; by default an hour, and no limit for a
+        "default" by default. `accepts`: its earlier names: the task runs their jobs as well, with a function for each
+        earlier signature. `timeout`: seconds for one attempt, None for no limit; by default an hour, and no limit for a
         persistent task. `retries`: how many attempts after the first (3). `backoff`: the delay between attempts, a
         `Backoff` or a function of the number of failures and the error that returns seconds. `retry_on` and `fail_on`:
         which errors are retried, and which are not, which takes precedence; classes, or a function that returns True or

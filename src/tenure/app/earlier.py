@@ -52,7 +52,7 @@ def check_free(task: str, accepts: Mapping[str, object], taken: Mapping[str, Map
 
 
 def decoders(current: Signature, accepts: Mapping[str, Upgrade | None]) -> dict[str, Decode]:
-    """Return how the payloads of each name are decoded, that of the task included.
+    """Return how the payloads of each name are decoded, also of the task's own name.
 
     An `Upgrade` of the task's own name is called only for payloads that do not fit the signature of today. Raises
     `InvalidArgument` if annotations cannot be resolved or used.

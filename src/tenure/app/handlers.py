@@ -78,7 +78,7 @@ _LISTS: Final = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection,
 def check_parameter(function: Callable[..., Any], batched: bool) -> None:
     """Refuse a raw handler that cannot be called with only the job, or (`batched`) only the list of jobs.
 
-    So is one whose annotation is a job where it gets a list, or a list where it gets a job. Any other annotation, or
+    So is one with a job as annotation where it gets a list, or a list where it gets a job. Any other annotation, or
     one that cannot be resolved, is accepted.
     """
     signature = inspect.signature(function)

@@ -30,7 +30,7 @@ LifespanFunction: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Any] |
 
 
 class WithHooks:
-    """The part of an app that keeps the functions which workers and enqueues call beside handlers.
+    """The part of an app that keeps the functions which workers and enqueues call besides handlers.
 
     `state`: a namespace for what the lifespan makes, such as a pool of connections. Each process has its own.
     """
@@ -57,7 +57,7 @@ class WithHooks:
             async def page_me(event: events.Failed | events.Broken) -> None:
                 await page(f"job {event.id} of {event.queue}: {event.error_type}")
 
-        It is called on the worker's event loop, beside the jobs: a function that is not async must be quick. Its errors
+        It is called on the worker's event loop, where jobs run: a function that is not async must be quick. Its errors
         are logged, once for each kind of error. Up to 10,000 events wait for it; further ones are dropped. Register it
         before the worker starts. Raises `InvalidArgument`.
         """

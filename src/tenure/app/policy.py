@@ -100,7 +100,7 @@ class TaskDefaults:
 
         app = Tenure(defaults=TaskDefaults(timeout=60, retries=5, on_failure=page_me))
 
-    The options are those of `Tenure.task` about how jobs are run: `timeout`, `retries`, `backoff`, `result_ttl`,
+    The options of `Tenure.task` about how jobs are run: `timeout`, `retries`, `backoff`, `result_ttl`,
     `retry_on`, `fail_on`, `on_failure` and `on_success`. Raises `InvalidArgument`.
     """
 

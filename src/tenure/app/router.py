@@ -24,7 +24,7 @@ class Router(DefinesTasks):
         app = Tenure()                                      # app.py
         app.include(billing.router, queue="billing")
 
-    The tasks are those of `Tenure.task`, and can be called at once. They can be enqueued after `Tenure.include`; before
+    The tasks are as from `Tenure.task`, and can be called at once. They can be enqueued after `Tenure.include`; before
     that, a call that needs the app raises `InvalidArgument`. One app includes a router, once; a cell of a notebook can
     do so again.
     """

@@ -1,4 +1,4 @@
-"""From an app to a running worker: its engine, a driver, a keeper of its leases, its tasks and its handlers."""
+"""Make a running worker of an app: its engine, a driver, a keeper of its leases, its tasks and its handlers."""
 
 from __future__ import annotations
 

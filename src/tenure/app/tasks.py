@@ -1,4 +1,4 @@
-"""Tasks: registered functions whose calls can be enqueued."""
+"""Tasks: registered functions; their calls can be enqueued."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Task(Generic[P, R, C]):
         job runs again whenever the function returns, until it is cancelled, discarded or raises `Fail`; failures are
         retried without a limit. Its unique key must last until it ends. `headers`: texts by name that travel with the
         job, at most 4 KiB; the handler reads `current_job().headers`. They replace those set before; {} removes them.
-        `limits`: a list of `Limit`; the job starts when all of them allow it; [] removes those of the task. `share`:
+        `limits`: a list of `Limit`; the job starts when all of them allow it; [] removes the task's limits. `share`:
         jobs of different shares of a queue are claimed in turns, as in "tenant:{tenant}"; not with a lane. Neither goes
         with a priority. `expires`: seconds, a `timedelta` or a `datetime`; a job that no worker has claimed by then, a
         retry included, ends in `cancelled` with the error type `Expired`.
@@ -221,7 +221,7 @@ class Task(Generic[P, R, C]):
 
             job = thumbnail.enqueue("cat.png", size=64)
 
-        With `unique`, the handle may be that of another job: `created` is then False, and `conflict` is what was
+        With `unique`, the handle may name another job: `created` is then False, and `conflict` is what was
         done. Raises `PayloadInvalid` (arguments that do not fit, or cannot be encoded), `PayloadTooLarge`,
         `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key), `UnsupportedFeature`,
         `QueueFull` and the errors of Redis.
@@ -247,9 +247,9 @@ class Task(Generic[P, R, C]):
             thumbnail.using(delay=60).enqueue_many(thumbnail.call(path) for path in paths)
 
         The options of `using()` here are the defaults of calls without them; an id is refused. All calls are checked
-        before the first is sent. An id or a unique key of another job is no error here: the handle is that of the other
-        job and has `created` False. Otherwise raises as `enqueue` does; if Redis fails meanwhile, some of the calls may
-        be enqueued.
+        before the first is sent. An id or a unique key of another job is no error here: the handle names the other
+        job and has `created` False. Otherwise raises as `enqueue` does; if Redis fails before the end, some of the
+        calls may be enqueued.
         """
         if self._options.id is not None:
             raise InvalidArgument(
@@ -308,7 +308,7 @@ class Task(Generic[P, R, C]):
         return tuple(found)
 
     def _options_of(self, call: object) -> Options:
-        """Return the options of a call of this task. Most calls have those of the task."""
+        """Return the options of a call of this task. Most calls have the options of the task."""
         if not isinstance(call, TaskCall) or call.task != self.name:
             self._refuse(call)
         return self._all_options if call.options is self._options else call.options.over(self._all_options)

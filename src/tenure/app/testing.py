@@ -125,7 +125,7 @@ class Testing:
             jobs.drain()
 
         Moves delays, retries, windows of unique keys, limits and the lifetimes of records by rewriting times in Redis.
-        Enqueues a job for each tick of a schedule that comes in this time, those of the code included. The clocks of
+        Enqueues a job for each tick of a schedule that comes in this time, also of schedules in the code. The clocks of
         Redis and of this process stay, so `time.time()` in a handler does not move. Raises
         `InvalidArgument`, and `UnsupportedFeature` on the wire formats of other systems.
         """
@@ -160,7 +160,7 @@ class Testing:
 
     @blocking
     def assert_enqueued(self, task: Task[Any, Any, Any], /, **arguments: Any) -> Steps[JobView]:
-        """Return the first job that `enqueued` finds. Raises `AssertionError` if there is none; it shows what waits.
+        """Return the first job that `enqueued` finds. Raises `AssertionError` without one; it shows what waits.
 
         jobs.assert_enqueued(welcome, email="ada@example.org")
         """
@@ -177,7 +177,7 @@ class Testing:
 
     @contextmanager
     def on_redis(self, url: str, *, namespace: str, temporary: bool = False) -> Iterator[Self]:
-        """Let the app use this Redis and namespace inside the block, instead of those of its settings.
+        """Let the app use this Redis and namespace inside the block, instead of its settings.
 
         with app.testing().on_redis("redis://localhost/15", namespace="test") as jobs: ...
 

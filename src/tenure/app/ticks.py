@@ -1,4 +1,4 @@
-"""Schedules in tests: those of the code are stored, and ticks come as a test lets time pass."""
+"""Schedules in tests: the code's schedules are stored, and ticks come as a test lets time pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TICKS_MOST: Final = 10_000
 class PassedTime:
     """How far `app.testing().advance` has moved the jobs of an app. Schedules are by the calendar, so theirs stay.
 
-    `until_ms`: up to here ticks have come, by Redis' clock. A schedule that was added or resumed meanwhile has no tick
+    `until_ms`: up to here ticks have come, by Redis' clock. A schedule that was added or resumed since has no tick
     before that.
     """
 

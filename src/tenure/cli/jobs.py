@@ -18,7 +18,7 @@ from tenure.client.why import AWAITING_PAGE
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.job import WAITING, State
-from tenure.manage.documents import JobParts, job_document, listing_document
+from tenure.manage.documents import JobDetail, job_document, listing_document
 from tenure.manage.inspect import Listing
 from tenure.manage.search import LOOK_MAX, ORDER, Found, Selection
 
@@ -143,7 +143,7 @@ def job(
     if job_id is None:
         job_id, queue = queue, queue_of(app, queue, "tenure jobs {}", nothing)
         nothing["queue"] = queue
-    parts = JobParts(content=payload, headers=headers)
+    parts = JobDetail(content=payload, headers=headers)
     if watched:
         if without(app, Feature.RESULTS):
             raise UserError(

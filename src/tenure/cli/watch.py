@@ -17,13 +17,13 @@ from tenure.cli.output.text import amount
 from tenure.core import limits
 from tenure.core.errors import JobNotFound
 from tenure.core.job import JobView, State
-from tenure.manage.documents import JobParts, encoded, job_document
+from tenure.manage.documents import JobDetail, encoded, job_document
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 
-def watch(app: Tenure, queue: str, job_id: str, *, parts: JobParts, as_json: bool) -> Exit:
+def watch(app: Tenure, queue: str, job_id: str, *, parts: JobDetail, as_json: bool) -> Exit:
     """Show a job until it has ended. Returns OK if it completed, FAILED otherwise.
 
     Raises `JobNotFound`, also if the job is gone and has no record.

@@ -27,7 +27,7 @@ _Place: TypeAlias = "tuple[AbstractEventLoop, str]"
 class EnqueueBatches:
     """Collects jobs while another enqueue of their queue is under way.
 
-    Those of one turn of the event loop are sent together in the next turn. A caller that is cancelled before that
+    Jobs of one turn of the event loop are sent together in the next turn. A caller that is cancelled before that
     leaves its batch; one that is cancelled later harms no other.
     """
 
@@ -38,7 +38,7 @@ class EnqueueBatches:
         self._sending: set[Task[None]] = set()
 
     async def alone(self, job: NewJob, sending: Awaitable[T]) -> T:
-        """Enqueue a job by itself. Those of its queue that are enqueued meanwhile are collected."""
+        """Enqueue a job by itself. Jobs that are enqueued on its queue until then are collected."""
         place = get_running_loop(), job.queue
         self._alone.add(place)
         try:
@@ -71,7 +71,7 @@ class EnqueueBatches:
         task.add_done_callback(lambda task: self._end(place, batch, task))
 
     def _end(self, place: _Place, batch: _Batch, task: Task[None]) -> None:
-        """Cancel the callers of a batch whose task was cancelled."""
+        """Cancel the callers of a batch after its task was cancelled."""
         self._sending.discard(task)
         self._close(place, batch)
         for _, reply in batch:

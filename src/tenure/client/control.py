@@ -99,7 +99,7 @@ class Control:
 
         `delay`: seconds from now, or a `timedelta`. `run_after`: a `datetime` with a time zone; a past one means now.
         `priority`: -100 to 100. What is None stays. The job keeps its attempts, its lane and its unique key; a ready
-        job that waits again comes after those that are ready when its time has come. Returns False if there is no such
+        job that waits again comes after the jobs that are ready when it is due. Returns False if there is no such
         job, it is active or has ended, it waits for the end of the job that has its unique key, or jobs of its queue or
         its lane are just being cancelled. Raises `InvalidArgument`, also for a priority of a job with a lane, limits or
         a share, and `UnsupportedFeature`.

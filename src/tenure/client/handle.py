@@ -35,8 +35,8 @@ R = TypeVar("R")
 class JobHandle(Generic[R]):
     """An enqueued job. `created`: whether the enqueue that returned this handle made the job.
 
-    `conflict`: what that enqueue did because another job had the unique key (None: none had); the handle is then that
-    of the other job. Two handles of the same queue and id are equal.
+    `conflict`: what that enqueue did because another job had the unique key (None: no job had); the handle then names
+    the other job. Two handles of the same queue and id are equal.
 
     job = thumbnail.enqueue("cat.png")
     job.result(timeout=10)
@@ -107,7 +107,7 @@ class JobHandle(Generic[R]):
                     print(view.progress.current, view.progress.total, view.progress.text)
 
         The last view shows the ended job; an unknown job yields nothing. Progress and the end arrive at once;
-        other changes, and those whose message is lost, arrive within 2 seconds. Views in between may be skipped.
+        other changes, and changes with a lost message, arrive within 2 seconds. Views in between may be skipped.
         `timeout` in seconds, from this call to the end of the job. Raises `ResultTimeout` and `UnsupportedFeature`.
         """
         if a_loop_runs():

@@ -125,7 +125,7 @@ class Inspect:
             page = app.inspect.lanes("images", LaneState.BLOCKED)
             [(lane.name, lane.blocked_by) for lane in page.lanes]
 
-        `cursor`: that of the previous page, 0 for the first. The last page has the cursor 0.
+        `cursor`: from the previous page, 0 for the first. The last page has the cursor 0.
         """
         lanes = self._client.needed(self._client.engine.lanes, Feature.LANES)
         if state not in LISTED:
@@ -153,7 +153,7 @@ class Inspect:
             app.inspect.latency("images").wait.p95
 
         The workers' last five to ten minutes; each announces itself every ten seconds. A wait is measured by the
-        worker's clock. `wait` or `run` is None if there were no such jobs, or no worker lives.
+        worker's clock. `wait` or `run` is None without such jobs, or if no worker lives.
         """
         names.queue_name(queue)
         workers = yield from self._client.engine.workers()

@@ -48,7 +48,7 @@ class FileStore:
 
         app = Tenure(large=FileStore("/srv/payloads"))
 
-    A payload is one file, written beside its place, synchronized to the disk and renamed, so that no reader sees a half
+    A payload is one file, written under another name, synchronized to the disk and renamed, so that no reader sees half
     of it. A relative path is made absolute now.
     """
 
@@ -76,7 +76,7 @@ class FileStore:
             _synchronize(folder)
 
     def get(self, key: str) -> bytes:
-        """Read a payload. Raises `KeyError` if there is none, and `OSError`."""
+        """Read a payload. Raises `KeyError` if it is missing, and `OSError`."""
         try:
             return self._path(key).read_bytes()
         except FileNotFoundError:
@@ -200,7 +200,7 @@ class LargePayloads:
                 yield Work(partial(_deleted, self.store, key))
 
     def withdraw(self, engine: FullEngine, jobs: Iterable[NewJob]) -> Steps[None]:
-        """Remove the payloads of jobs for which their queue had no room. Of several jobs, some may be enqueued."""
+        """Remove the payloads of jobs for which their queue had no room. Some of the jobs may be enqueued."""
         stored = [job for job in jobs if key_of(job.headers) is not None]
         with suppress(TenureError):  # `clean` does it later
             for job in stored:
@@ -275,7 +275,7 @@ def _deleted(store: PayloadStore, key: str) -> None:
 
 
 def _found(store: PayloadStore, key: str) -> tuple[bytes | None, Exception | None]:
-    """The payload; None: there is none. Or the error of the store."""
+    """The payload, or None if it is missing; and the error of the store."""
     try:
         return data_of(store, key), None
     except LookupError:

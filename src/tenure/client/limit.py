@@ -190,7 +190,7 @@ def check_fields(templates: Iterable[str], parameters: Collection[str], owner: s
 
 
 def rules_of_job(found: Sequence[Limit], arguments: Mapping[str, Any]) -> tuple[LimitRule, ...]:
-    """Return the limits of one job. Of two with the same name the first counts. Raises `InvalidArgument`."""
+    """Return the limits of one job. If two have the same name, the first counts. Raises `InvalidArgument`."""
     rules: dict[str, LimitRule] = {}
     for one in found:
         for rule in one.rules(arguments):

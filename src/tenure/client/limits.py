@@ -65,14 +65,14 @@ class Limits:
         concurrency: int | None = None,
         new: bool = False,
     ) -> Steps[LimitView]:
-        """Store numbers of a limit: they replace those of the code at once, for all workers. Returns the limit.
+        """Store numbers of a limit: they replace the code's numbers at once, for all workers. Returns the limit.
 
             app.limits.set("stripe", per_second=5)
             app.limits.set("tenant:7", concurrency=1)
 
         `name`: as in the jobs, its braces filled; a limit with several rates has one more name for each further one,
-        such as "mail per day". Numbers left out stay as they are. A job whose cost
-        is above a number starts when all of the limit is free. `new`: store also for a name that is in the code of
+        such as "mail per day". Numbers left out stay as they are. A job with a cost
+        above a number starts when all of the limit is free. `new`: store also for a name that is in the code of
         neither this app nor a living worker, and that no job has. Raises `InvalidArgument` for such a name (on a Redis
         Cluster also for a limit that no queue has used), and `UnsupportedFeature`.
         """
@@ -146,7 +146,7 @@ class Limits:
 
     @blocking
     def clear(self, name: str) -> Steps[bool]:
-        """Remove the stored numbers of a limit: those of the code apply again, at once.
+        """Remove the stored numbers of a limit: the code's numbers apply again, at once.
 
             app.limits.clear("stripe")
 

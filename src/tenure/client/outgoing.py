@@ -18,7 +18,7 @@ class Outgoing:
     def pass_tenant(job: Outgoing) -> None:
         job.headers.setdefault("tenant", tenant.get())
 
-    `task` is None for a raw payload. `headers`: those of `using(headers=...)`, and of the middleware before.
+    `task` is None for a raw payload. `headers`: from `using(headers=...)`, and from the middleware before.
     """
 
     __slots__ = ("_job", "headers")

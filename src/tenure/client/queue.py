@@ -158,7 +158,7 @@ class Queue:
             app.queue("emails").enqueue({"to": "a@example.org"}, delay=60)
             app.queue("emails").enqueue(b"...", lane="customer:7", unique="welcome:7")
 
-        The options are those of `Task.using`, except `queue`. Raises `PayloadInvalid`, `PayloadTooLarge`,
+        Takes the options of `Task.using`, except `queue`. Raises `PayloadInvalid`, `PayloadTooLarge`,
         `InvalidArgument`, `DuplicateJob` (your own id exists), `NotUnique` (another job has the unique key),
         `UnsupportedFeature`, `QueueFull` and the errors of Redis.
         """
@@ -184,7 +184,7 @@ class Queue:
             queue.enqueue_many((line.encode() for line in file), lane="import:7")
 
         Takes the options of `enqueue` except `id`; they apply to all jobs. A payload that is not unique is no error
-        here: its handle is that of the other job and has `created` False.
+        here: its handle names the other job and has `created` False.
         """
         # Iterating a mapping would enqueue only its keys.
         one = isinstance(payloads, (str, bytes, bytearray, memoryview, Mapping))
@@ -199,7 +199,7 @@ class Queue:
     def lease(
         self, seconds: float | timedelta = 30, *, block: bool = False, timeout: float | timedelta | None = None
     ) -> MaybeJob:
-        """Lease the next job for `seconds`. If there is none, the answer is false, and `with` binds None.
+        """Lease the next job for `seconds`. Without a job the answer is false, and `with` binds None.
 
             with queue.lease(seconds=30) as job:        # completes on success, releases on error
                 if job is not None:
@@ -333,7 +333,7 @@ class Queue:
                 waits.good()
 
     def _claim(self, worker: str, lease_ms: int) -> Steps[Leased]:
-        """Claim one job. A single call may not get past cancelled jobs and those of dead workers, so it repeats."""
+        """Claim one job. A single call may not get past cancelled jobs and jobs of dead workers, so it repeats."""
         leased = Leased()
         for _ in range(limits.LEASE_LOOKS):
             leased = yield from self._client.engine.lease(worker, [self.name], 1, lease_ms)

@@ -152,7 +152,7 @@ class _Ended(Generic[R]):
             await asyncio.gather(*everyone, return_exceptions=True)
 
     def _left(self, until: float, pending: dict[JobHandle[R], None]) -> Steps[float]:
-        """Return the seconds that are left. Raises `ResultTimeout` if there are none, as `JobHandle.result` does."""
+        """Return the seconds that are left. Raises `ResultTimeout` if no time is left, as `JobHandle.result` does."""
         left = until - time.monotonic()
         if left > 0:
             return left
@@ -169,7 +169,7 @@ class _Ended(Generic[R]):
 def _looked_at(
     pending: dict[JobHandle[R], None], handles: Iterable[JobHandle[R]]
 ) -> Iterator[tuple[JobHandle[R], JobView | None]]:
-    """Yield those of the handles that have ended, and take them out of `pending`."""
+    """Yield the handles of jobs that have ended, and take them out of `pending`."""
     for handle in handles:
         if handle in pending:
             view = handle._client.run(handle._ask())

@@ -105,7 +105,7 @@ class Schedule:
         def sync(region: str) -> None: ...
 
     `name`: its name on the queue, the task's by default; several schedules of a task need names. `args`, `kwargs`: the
-    arguments. `using`: options of its jobs, those of `Task.using` except `id`, `queue`, `delay`, `run_after`,
+    arguments. `using`: options of its jobs, as for `Task.using` except `id`, `queue`, `delay`, `run_after`,
     `durable` and `persistent`.
     `catch_up`: what happens to ticks that nothing could run in time: "one" (the default) runs the latest of them, "all"
     runs each, "skip" runs none. `window`: how many seconds late a tick may run (3,600); `skip` allows a minute.
@@ -191,7 +191,7 @@ def schedule_name(value: object) -> str:
 
 
 def spec_of(name: str, when: When, policies: Policies, job: NewJob, source: str = "") -> ScheduleSpec:
-    """Return the definition of a schedule whose jobs are like `job`. Raises `InvalidArgument`."""
+    """Return the definition of a schedule that enqueues jobs like `job`. Raises `InvalidArgument`."""
     if job.delay_ms or job.run_at_ms is not None or job.own_id:
         raise InvalidArgument(
             f"Schedule {name!r}: its jobs cannot have an id, a delay, run_after or Debounce; each is due at its tick."

@@ -92,7 +92,7 @@ class Schedules:
             app.schedules.add("poll", b"...", Every(minutes=5), queue="feeds", using={"priority": -5})
 
         `job`: a call of a task, with the options of `Task.using` except `id`, `delay`, `run_after`, `durable` and
-        `persistent`; or the raw payload of a queue, with these options in `using`. The other options are those of
+        `persistent`; or the raw payload of a queue, with these options in `using`. The other options are as for
         `Schedule`. The first tick is the next one from now on. Headers are the schedule's own: enqueue middleware does
         not see its jobs.
         Raises `DuplicateSchedule`, `InvalidArgument`, `PayloadInvalid`, `PayloadTooLarge` and `UnsupportedFeature`.
@@ -154,7 +154,7 @@ class Schedules:
 
     @blocking
     def get(self, queue: str, name: str) -> Steps[ScheduleView | None]:
-        """Return one schedule; None if there is none.
+        """Return one schedule; None if it does not exist.
 
         app.schedules.get("reports", "nightly").next
         """
@@ -178,7 +178,7 @@ class Schedules:
 
     @blocking
     def resume(self, queue: str, name: str) -> Steps[bool]:
-        """Let the ticks continue from now on: those of the pause are not caught up. Returns False if there is no such
+        """Let the ticks continue from now on, without the ticks of the pause. Returns False if there is no such
         schedule. Does nothing if it is not paused."""
         self._client.require(Feature.SCHEDULES)
         names.queue_name(queue), schedule_name(name)
@@ -246,7 +246,7 @@ class Schedules:
 
     @blocking
     def remove(self, queue: str, name: str) -> Steps[bool]:
-        """Remove a schedule. Its jobs stay. Returns False if there is none."""
+        """Remove a schedule. Its jobs stay. Returns False if it does not exist."""
         self._client.require(Feature.SCHEDULES)
         return self._port.remove_schedule(names.queue_name(queue), schedule_name(name))
 

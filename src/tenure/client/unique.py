@@ -128,7 +128,7 @@ def rule_of(value: object) -> UniqueRule | None:
 
 
 def keyed(rule: UniqueRule, task: str | None, arguments: Callable[[], bytes]) -> UniqueRule:
-    """Return the rule with its key: the user's, or that of the arguments of this task (None: a raw payload)."""
+    """Return the rule with its key: the user's, or one from the arguments of this task (None: a raw payload)."""
     if rule.key != _BY_ARGUMENTS:
         return rule
     # A task's name is never empty and has no zero byte, so different pairs give different bytes.

@@ -49,7 +49,7 @@ class Case:
 
     @property
     def able(self) -> list[WorkerView]:
-        """Those of them that have the task."""
+        """The workers that have the task."""
         task = self.view.task
         return [one for one in self.serving if task is None or one.tasks is None or task in one.tasks]
 

@@ -1,1 +1,1 @@
-"""The Python interfaces of other queues, over the engines that speak their wire formats."""
+"""The Python interfaces of other queues, over the engines with their wire formats."""

@@ -23,14 +23,14 @@ Document: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class JobParts:
+class JobDetail:
     """What of a job is shown only when asked for. `content`: payload and result."""
 
     content: bool = False
     headers: bool = False
 
 
-NO_PARTS: Final = JobParts()
+NO_PARTS: Final = JobDetail()
 
 
 def encoded(document: object, *, lines: bool = True) -> str:
@@ -38,7 +38,7 @@ def encoded(document: object, *, lines: bool = True) -> str:
     return json.dumps(document, indent=2 if lines else None, default=asdict)
 
 
-def job_document(view: JobView, parts: JobParts = NO_PARTS) -> Document:
+def job_document(view: JobView, parts: JobDetail = NO_PARTS) -> Document:
     """Return a job with the names of the fields of its view, and the payload and the result as text."""
     progress, shape = view.progress, view.shape
     return {

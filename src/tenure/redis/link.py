@@ -65,13 +65,13 @@ class WholeErrors:
         return error
 
 
-class _Parser(WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc]
+class _SyncParser(WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc]
     pass
 
 
 def reader() -> Any:
     """Make a parser of replies. It returns False for an incomplete one."""
-    return hiredis.Reader(protocolError=client.InvalidResponse, replyError=_Parser.parse_error)
+    return hiredis.Reader(protocolError=client.InvalidResponse, replyError=_SyncParser.parse_error)
 
 
 class Link(ABC):
@@ -164,7 +164,7 @@ class BlockingLink(Link):
     async def dial(cls, target: Target, timeout_s: float) -> Self:
         kinds = {"redis": sync.Connection, "rediss": sync.SSLConnection, "unix": sync.UnixDomainSocketConnection}
         options = options_of(target, timeout_s)
-        connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
+        connection = kinds[target.scheme](parser_class=_SyncParser, retry=Retry(NoBackoff(), 0), **options)
         try:
             connection.connect()
             link = cls(connection)

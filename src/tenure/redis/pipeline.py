@@ -36,7 +36,7 @@ _MORE: Final = False
 """What the reader returns for an incomplete reply."""
 
 
-class _Parser(WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
+class _AsyncParser(WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
     pass
 
 
@@ -136,7 +136,7 @@ class AsyncLink(Link, asyncio.Protocol):
         kinds = {"redis": aio.Connection, "rediss": _Secure, "unix": _Unix}
         # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
         options = options_of(target, None)
-        connection = kinds[target.scheme](parser_class=_Parser, retry=Retry(NoBackoff(), 0), **options)
+        connection = kinds[target.scheme](parser_class=_AsyncParser, retry=Retry(NoBackoff(), 0), **options)
         link: Self | None = None
         try:
             async with asyncio.timeout(timeout_s):

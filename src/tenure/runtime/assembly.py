@@ -37,7 +37,7 @@ from tenure.runtime.round_robin import WeightedRoundRobin
 from tenure.runtime.scheduler import Scheduler
 from tenure.runtime.settler import Settler
 from tenure.runtime.stored import StoredPayloads
-from tenure.runtime.subscriber import Subscriber
+from tenure.runtime.subscriber import RequestSubscriber
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,6 @@ class Parts(JobParts):
         self.presence = Presence(context, suspects, offered, self.routes.limits(), awaiting, stacks)
         self.subscriber = None
         if context.engine.features & {Feature.CANCEL, Feature.QUIET}:
-            self.subscriber = Subscriber(
+            self.subscriber = RequestSubscriber(
                 context, self.canceller.cancel, self.presence.announce, self.presence.show_stacks
             )

@@ -128,7 +128,8 @@ class Canceller:
     def _give_up(self, run: Held | Batch) -> None:
         """The handler continues although its attempt is over: settle the attempt, leave the slot to it. Logged once.
 
-        What must not run beside it is settled after it has ended, or by `_settle_kept`. Its lease is kept until then.
+        A job that must not run at the same time is settled after it has ended, or by `_settle_kept`. Its lease is kept
+        until then.
         """
         if not run.abandon():
             return
@@ -153,7 +154,7 @@ class Canceller:
         Later the keeper would give these leases up, and a crash would start the jobs again, also those without retries.
         """
         for held, outcome in run.take_verdict():
-            if held.phase is Phase.RUNNING:  # not lost meanwhile
+            if held.phase is Phase.RUNNING:  # not lost since
                 reason = f"it has not ended {OVERRUN_GRACE_S:g} s after its timeout"
                 _log(held, "handler_overran", ended=False, job="given up", reason=reason)
                 self._settler.put(held, outcome)

@@ -98,7 +98,7 @@ class Claimer:
         return tuple(queue for queue in queues if queue not in self.refused)
 
     def _parts(self) -> list[Part]:
-        """The queues in the order of their turns, without those whose outcomes Redis refuses. A queue with a batch
+        """The queues in the order of their turns, except where Redis refuses outcomes. A queue with a batch
         handler is a part of its own, as its room is counted in batches."""
         order = tuple(queue for queue in self._turns.order if not self._settler.is_refused(queue))
         if self._suspects.queue in order:

@@ -1,4 +1,4 @@
-"""An error as bounded text: its name, its message, its traceback and those of its causes."""
+"""An error as bounded text: its name, its message, and the tracebacks of it and its causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TRACEBACK_BYTES: Final = 16 * 1024
 """Bytes of a traceback that are kept with a failed job."""
 
 CHAIN_MAX = 5
-"""Causes and members of groups that are described beside the error itself."""
+"""Causes and members of groups that are described with the error itself."""
 FRAMES_MAX = 30
 _WORKERS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 

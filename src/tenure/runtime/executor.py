@@ -19,7 +19,7 @@ from tenure.runtime.handlers.routes import UNROUTABLE, Routes
 from tenure.runtime.handlers.runners import LoopRunner, ThreadRunner
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.isolation.pool import ProcessPool
-from tenure.runtime.jobs.held import Batch, Ended, Held, Outcomes, Runner
+from tenure.runtime.jobs.held import Batch, Ended, HandlerRunner, Held, Outcomes
 from tenure.runtime.jobs.job import JobServices
 from tenure.runtime.log import Once, log_event
 from tenure.runtime.settler import Settler
@@ -97,7 +97,7 @@ class Executor:
         started, kept = self._reports.started, self._kept
         for run in inflight.starting(now, kept.may_start, kept.fresh_after()):
             started(run)
-            runner: Runner = self._tasks if run.spec.is_async else self._threads
+            runner: HandlerRunner = self._tasks if run.spec.is_async else self._threads
             if run.spec.run_in is PROCESS and type(run) is Held and self.pool is not None:
                 runner = self.pool
             run.prepare(self._services, runner, now)

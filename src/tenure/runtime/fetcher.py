@@ -1,4 +1,4 @@
-"""The loop that claims: as many jobs as there are free slots, and a little ahead; it waits when there are none."""
+"""The loop that claims: as many jobs as there are free slots, and a little ahead; it waits when no slot is free."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Fetcher:
         if self._gives_up(claimed.is_refused):
             return False
         if claimed.is_partial:
-            await asyncio.sleep(0)  # its handlers begin before the next claim; after a full claim Redis works meanwhile
+            await asyncio.sleep(0)  # its handlers begin before the next claim; after a full claim Redis works then
             if claimed.took_all:
                 await asyncio.sleep(0)  # the ends of handlers are reported in the next turn
         following = after_claim(

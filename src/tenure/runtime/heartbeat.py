@@ -98,7 +98,7 @@ class Heartbeat:
             self._lost(error)
 
     async def _not_started(self, error: OSError) -> None:
-        """The system may lack processes, descriptors or memory for a while. Running jobs continue meanwhile."""
+        """The system may lack processes, descriptors or memory for a while. Running jobs continue in that time."""
         if self._stopped.is_set():
             return
         if not self._has_failed:
@@ -197,7 +197,7 @@ class Heartbeat:
         self._executor.dispatch()
 
     def _release_orphaned(self, reported: Sequence[Lease]) -> None:
-        """Release leases whose claim never reached this worker.
+        """Release leases after the reply of their claim was lost.
 
         Such a lease may belong to a claim that is under way. If it was reported before that claim began, it does not:
         the jobs of earlier claims are known. A report is not about every queue, so the times are kept for a while.

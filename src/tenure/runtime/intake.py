@@ -14,7 +14,7 @@ from tenure.runtime.log import log_event
 from tenure.runtime.ports import Env
 
 DOUBT_MS: Final = 3 * limits.SECOND
-"""How long the leases are kept after a claim whose reply was lost. Until then heartbeats have reported its jobs."""
+"""How long the leases are kept after a claim that lost its reply. Until then heartbeats have reported its jobs."""
 
 
 class Intake:
@@ -28,7 +28,7 @@ class Intake:
         self.is_quiet = False
         """Whether a person has paused this worker."""
         self.claiming_since: float | None = None
-        """When the claim under way began; None: there is none."""
+        """When the claim under way began; None without one."""
         self.keeping_since: float | None = env.clock()
         """Since when the keeper has had leases to keep; None: it has none."""
         self._send = keep
@@ -116,7 +116,7 @@ class Intake:
             self.keep(self._all)
 
     def doubt(self) -> None:
-        """After a claim whose reply was lost: have the keeper renew its leases until its reports have named them."""
+        """After a claim lost its reply: have the keeper renew its leases until its reports have named them."""
         self._doubt_until = self._clock() + DOUBT_MS / limits.SECOND
         self.keep_all()
 

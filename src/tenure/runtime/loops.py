@@ -133,7 +133,7 @@ async def supervised(
             await run()
             return
         except RedisError as error:
-            if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well meanwhile
+            if env.clock() - began > limits.MINUTE / limits.SECOND:  # it went well until then
                 told.forget()
             if not is_away(error) and told.is_new(text := brief(error)):
                 log_event("redis_refused", what=name, error=text)

@@ -23,8 +23,8 @@ ROUNDS_MAX = 20
 class Maintainer:
     """The loop is `run`.
 
-    `offered`: the tasks, and the queues with handlers of raw payloads, whose parked jobs can be run here at present.
-    `ticks`: called with a queue and how many ms remain until one of its schedules is due; None: it has none.
+    `offered`: the tasks and the queues with a handler here at present: their parked jobs can run.
+    `ticks`: called with a queue and how many ms remain until one of its schedules is due; None: it has no schedule.
     """
 
     def __init__(

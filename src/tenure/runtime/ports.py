@@ -113,7 +113,7 @@ class Keeper(Protocol):
 PROGRESS_MS: Final = 100
 """Progress is reported at most this often; in between only the newest report is kept."""
 ROUND_MOST: Final = 200
-"""Jobs that a worker claims or settles in one call: Redis serves no other client meanwhile. A batch of one lane is
+"""Jobs that a worker claims or settles in one call: Redis serves no other client during it. A batch of one lane is
 claimed whole."""
 
 

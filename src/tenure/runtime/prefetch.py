@@ -13,7 +13,7 @@ MAX_AHEAD: Final = 500
 """Jobs that a worker claims ahead of its free slots, at most."""
 
 WEIGHT = 0.1
-"""Of the newest measurement in the moving average."""
+"""Weight of the newest measurement in the moving average."""
 
 
 class Prefetch:

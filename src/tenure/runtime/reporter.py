@@ -19,7 +19,7 @@ from tenure.runtime.log import Once, brief, log_event
 
 
 class Reporter:
-    """`tell` from any thread; `run` sends reports, and calls `lose` for jobs that this worker holds no longer."""
+    """`tell` is for any thread; `run` sends reports, and calls `lose` for jobs that this worker holds no longer."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._engine = context.engine

@@ -18,7 +18,7 @@ from tenure.runtime.log import Once, brief, log_event
 
 SPREAD_MS: Final = 50
 """A worker looks for due ticks up to this time after they are due. The time doubles with each look that finds none,
-because other workers were faster, so that of many workers only some look for each tick."""
+because other workers were faster, so that only some of many workers look for each tick."""
 SPREAD_MOST_MS: Final = 300
 """The longest of these times."""
 VAIN_MOST: Final = 10
@@ -28,7 +28,7 @@ ROUNDS_MAX: Final = 20
 KEPT_MS: Final = 500
 """How soon to look again after this worker could not make a tick."""
 NOTED_MAX: Final = 100
-"""Schedules whose trouble is logged once each."""
+"""Schedules for which trouble is logged once each."""
 _TAKEN: Final = (
     "An app with living workers, or a user, has a schedule of this name, or of an earlier one, or newer code has it "
     "under another name. It is stored when that app or code has had no worker for 35 s."

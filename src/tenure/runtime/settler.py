@@ -71,8 +71,8 @@ class Settler:
     """Settles outcomes queue by queue, and drops none.
 
     When Redis does not answer, the outcomes stay here and the loop raises: its supervisor runs it again. When Redis
-    refuses one (a foreign key, a missing right), its whole queue is tried again, with growing pauses. Meanwhile the
-    worker claims nothing of that queue. The other queues continue.
+    refuses one (a foreign key, a missing right), its whole queue is tried again, with growing pauses. In that time
+    the worker claims nothing of that queue. The other queues continue.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Settler:
         self._reports = context.reports
         self._inflight = context.inflight
         self._outboxes: dict[str, Outbox] = {}
-        """Of the queues with outcomes that are not settled."""
+        """Outboxes by queue; only queues with unsettled outcomes are here."""
         self._groups: dict[tuple[str, str], list[Item]] = {}
         """Outcomes of leases that settle together, by queue and group, until all members have one."""
         self._wake = asyncio.Event()

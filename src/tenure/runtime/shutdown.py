@@ -1,7 +1,7 @@
 """Graceful shutdown: the worker lets running jobs finish, and releases the others or leaves them to its keeper.
 
-The keeper releases them when this process has ended. That is needed when Redis does not answer, and for jobs whose
-handlers continue although no other worker may run the job meanwhile.
+The keeper releases them when this process has ended. That is needed when Redis does not answer, and for jobs with
+handlers that continue although no other worker may run the job until they end.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class StoredPayloads(Subscriber):
         self._store = store
 
     def load(self, run: Held | Batch, random: Random) -> Outcomes:
-        """Read the payloads of a run, in a thread. Return the outcomes of jobs whose payload cannot be read.
+        """Read the payloads of a run, in a thread. Return the outcomes of jobs with payloads that cannot be read.
 
         A missing payload ends its job in `broken`; any other error of the store counts as a failed attempt.
         """

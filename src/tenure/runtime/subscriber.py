@@ -21,7 +21,7 @@ from tenure.runtime.log import Once, brief, log_event
 from tenure.runtime.ports import Messages
 
 
-class Subscriber:
+class RequestSubscriber:
     """A subscription for each channel. A lost message costs the time to the next heartbeat or announcement."""
 
     def __init__(
@@ -40,8 +40,8 @@ class Subscriber:
         self._show_stacks = show_stacks
         self._told = Once(16)
         self._look_s = context.env.limits.resubscribe_ms / limits.SECOND
-        """After this time without a message the worker subscribes again, which renews a subscription that Redis refused
-        meanwhile. Also the pause after a refusal."""
+        """After this time without a message the worker subscribes again, which renews a subscription that Redis
+        refused. Also the pause after a refusal."""
 
     async def run(self) -> None:
         loops = [self._subscribe(self._signals, self._signal)]

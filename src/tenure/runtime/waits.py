@@ -7,7 +7,7 @@ from typing import Final
 
 CATCH_UP_TURNS: Final = 4
 """Turns of the event loop until the reader of a line has what lies in a pipe. First the data is read, then the protocol
-gets it (that of a subprocess a turn later), then the reader continues, after us in the queue of the loop."""
+gets it (the protocol of a subprocess a turn later), then the reader continues, after us in the queue of the loop."""
 
 
 async def catch_up() -> None:

@@ -24,7 +24,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def dies_with_parent(command: Sequence[str]) -> list[str]:
-    """Return the command line that runs `command`, whose first word is a full path, and kills it with this process.
+    """Return a command line that runs `command` and kills it with this process. Its first word is a full path.
 
     Start it from the thread that lives longest: the kernel watches the thread, not the process.
     """

@@ -49,8 +49,8 @@ def tenure_server() -> Iterator[RedisServer]:
     def test_url(tenure_server):
         assert tenure_server.url.startswith("unix://")
 
-    It is redis-server or valkey-server on PATH, else the server of `tenure[embedded]`. Raises `NotConfigured` if there
-    is none.
+    It is redis-server or valkey-server on PATH, else the server of `tenure[embedded]`. Raises `NotConfigured` if
+    neither is installed.
     """
     from tenure.redis.embedded.binary import find_server
     from tenure.testing.server import RedisServer

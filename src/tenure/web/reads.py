@@ -25,7 +25,7 @@ from tenure.manage import audit
 from tenure.manage.control import BulkControl
 from tenure.manage.documents import (
     Document,
-    JobParts,
+    JobDetail,
     job_document,
     minutes_document,
     overview_document,
@@ -142,7 +142,7 @@ class Reads:
         if found is None:
             return None
         view = found.view
-        document = job_document(view, JobParts(headers=content)) | {"timeout_ms": view.timeout_ms}
+        document = job_document(view, JobDetail(headers=content)) | {"timeout_ms": view.timeout_ms}
         if content:
             document["payload"], document["editable"] = self._redactor.text(view.payload)
             document["result"], _ = self._redactor.text(view.result)

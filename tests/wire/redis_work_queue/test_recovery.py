@@ -10,7 +10,7 @@ from tenure.compat.redis_work_queue import Item, KeyPrefix, WorkQueue
 from tenure.core.engine import Maintained
 from tenure.core.steps import Command
 from tenure.engines.redis_work_queue import RedisWorkQueueEngine
-from tenure.engines.redis_work_queue.clean import DeepPass, deep_clean, light_clean
+from tenure.engines.redis_work_queue.clean import deep_clean, light_clean, search
 from tenure.engines.redis_work_queue.config import (
     DEEP_MS,
     LIGHT_MS,
@@ -195,14 +195,14 @@ def test_workers_share_their_passes_through_a_long_list(bench: Bench) -> None:
     for id in ("dead", *(f"i{number}" for number in range(1_000))):
         bench.foreign_add(id)
         bench.foreign_lease(3_600)
-    assert maintained(bench)[1].count("light") == 5
-    assert maintained(bench, other)[1].count("light") == 1
+    assert maintained(bench)[1].count("unleased") == 5
+    assert maintained(bench, other)[1].count("unleased") == 1
     bench.command("DEL", *(f"{P}:{kind}:dead" for kind in LEASE_KEYS))
     bench.pass_time(LIGHT_MS)
     found, asked = maintained(bench, other)
-    assert (found.reclaimed, asked.count("light")) == (1, 5)
+    assert (found.reclaimed, asked.count("unleased")) == (1, 5)
     bench.pass_time(LIGHT_MS)
-    assert maintained(bench, other)[1].count("light") == 5
+    assert maintained(bench, other)[1].count("unleased") == 5
 
 
 @pytest.mark.parametrize("clean", [light_clean, deep_clean])
@@ -304,13 +304,13 @@ def test_marks_of_a_time_before_the_clock_was_set_back_begin_anew(bench: Bench, 
 
 
 def test_a_search_notes_no_item_that_was_added_since_it_read_the_lists(bench: Bench) -> None:
-    search = DeepPass(P)
-    while search.reading:
-        bench.run(search.step(bench.engine.config))
-    bench.foreign_add("a")
-    bench.foreign_item("b")
-    while not search.done:
-        bench.run(search.step(bench.engine.config))
+    def see(number, call, send):
+        if isinstance(call, Command) and call.args[0] == "SCAN":
+            bench.foreign_add("a")
+            bench.foreign_item("b")
+        return send(call)
+
+    step(search(P, bench.engine.config), Session("s"), send_with(bench.driver), see)
     assert marks(bench) == [b"b"]
 
 

@@ -12,7 +12,7 @@ from tenure.core.job import ErrorInfo, JobView
 from tenure.core.shape import Progress, UniqueRule, Until
 from tenure.core.stores import key_of
 from tenure.core.text import masked
-from tenure.manage.documents import COUNTS, NO_PARTS, TIMES, JobParts, percent, text_of
+from tenure.manage.documents import COUNTS, NO_PARTS, TIMES, JobDetail, percent, text_of
 
 JOBS_SHOWN: Final = 20
 """Jobs of each state that `tenure jobs` shows by default."""
@@ -20,7 +20,7 @@ CONTENT_SHOWN: Final = 8 * 1024
 """Bytes of a payload or a result that are shown as text. JSON has all of them."""
 
 
-def describe(view: JobView, now_ms: float, parts: JobParts = NO_PARTS) -> str:
+def describe(view: JobView, now_ms: float, parts: JobDetail = NO_PARTS) -> str:
     """Format all facts of a job, one in each line, the traceback last."""
     shape, error = view.shape, view.error
     lane = shape.lane

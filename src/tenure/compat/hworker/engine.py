@@ -27,7 +27,7 @@ _LISTS = {"jobs": JOBS, "failed": FAILED}
 
 
 class TypedEngine(HworkerEngine):
-    """A pool whose jobs have values of one type. A job that has another one is malformed, so that it ends in broken."""
+    """A pool of jobs with values of one type. A job with a value of another type is malformed and ends in broken."""
 
     def __init__(self, pool: str, config: HworkerConfig, kind: Any) -> None:
         super().__init__(pool, config)

@@ -44,13 +44,13 @@ class Hworker:
         pool = Hworker("printer", "redis://localhost:6379/0", timeout=120, on_exception="retry")
 
     `url`: as for `Tenure`. `type`: what the values of the jobs are, for msgspec (`Page`, `dict[str, int]`); a job
-    that is none ends in broken, with the reason. `timeout`: how many seconds a job of another client may be in
-    progress. `failed_queue_size`: how many failed jobs the pool keeps. `on_exception`: whether a job whose function
-    raises fails or is retried. `retry_delay`: seconds before a retry; 0 as the original.
+    with another value ends in broken, with the reason. `timeout`: how many seconds a job of another client may be in
+    progress. `failed_queue_size`: how many failed jobs the pool keeps. `on_exception`: whether a job fails or is
+    retried when its function raises. `retry_delay`: seconds before a retry; 0 as the original.
 
-    Each method has a version for asyncio, whose name begins with `a`: `await pool.aqueue(job)`. `app` is the Tenure
-    app: `app = pool.app` in a module is what `tenure worker` and the other commands take. Raises `InvalidArgument`
-    for wrong options.
+    Each method has a version for asyncio with a name that begins with `a`: `await pool.aqueue(job)`. `app` is the
+    Tenure app: `app = pool.app` in a module is what `tenure worker` and the other commands take. Raises
+    `InvalidArgument` for wrong options.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class _Exceptions:
 
 @dataclass(frozen=True, slots=True)
 class _Typed(hworker.Hworker):
-    """The protocol, for jobs whose values have a type."""
+    """The protocol, for jobs with values of a type."""
 
     type: Any = Any
 

@@ -42,7 +42,7 @@ class JobEnded(TenureError):
 
 
 class Emitter(Callbacks):
-    """Calls callbacks. `is_async`: those of `push` and `delete` may be coroutine functions, too."""
+    """Calls callbacks. `is_async`: the callbacks of `push` and `delete` may be coroutine functions, too."""
 
     def __init__(self, is_async: bool) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ _META: Final = {"job_id": "jobId", "job_ids": "jobIds"}
 
 
 class Logger:
-    """Logs the events of a manager or worker, each as one record whose `meta` has the queue, `jobIds` and so on.
+    """Logs the events of a manager or worker, each as one record; its `meta` has the queue, `jobIds` and so on.
 
         Logger(worker, logging.getLogger("farm")).on()
 

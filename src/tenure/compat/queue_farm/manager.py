@@ -132,7 +132,7 @@ class Manager(ManagerBase):
         manager = Manager("redis://localhost", max_attempts=5)
         id = manager.push("user:42", {"send": "welcome"})
 
-    `redis`: a URL, or a client of the redis package, whose server is used on connections of the manager's own; by
+    `redis`: a URL, or a client of the redis package; the manager makes connections of its own to its server; by
     default the URL of the settings. `timeout` (in seconds) and `max_attempts` apply to jobs that are
     pushed without their own. `delete_jobs`: as the original's `deleteJobs`. `id`: the name that jobs carry as their
     `managerId`; host and four digits by default. Raises `InvalidArgument`.

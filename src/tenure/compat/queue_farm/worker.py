@@ -39,7 +39,7 @@ NO_ACTIVE_QUEUES_S: Final = 30.0
 DRAIN_S: Final = 0.1
 """How often a drain checks that all queues are empty."""
 EMITTING_MOST: Final = 1_000
-"""Events of ended jobs whose callbacks have not ended. Beyond them no further run starts."""
+"""Events of ended jobs with callbacks that have not ended. Beyond them no further run starts."""
 _GRACE_S: Final = limits.DAY // limits.SECOND
 """How long running batches may take after `stop()`."""
 _ERRORS: Final = {
@@ -224,7 +224,7 @@ class _Runs(ManagerBase):
 
 
 class Worker(_Runs, Manager):
-    """Runs the jobs of all queues of a namespace: those of one queue in order, those of others in parallel.
+    """Runs the jobs of all queues of a namespace: one queue's jobs in order, different queues in parallel.
 
         def handle(queue: str, jobs: list[Any]) -> None: ...
 
@@ -233,7 +233,7 @@ class Worker(_Runs, Manager):
     The handler is a function or a coroutine function; if it raises, its jobs are run again at once, up to their
     `max_attempts`. `concurrent`: how many batches run at once. `batch_size`: how many jobs of one queue a batch has at
     most (1 to 500). `all_empty_sleep`, `no_active_queues_sleep`: how many seconds pass between two of these events; the
-    worker itself starts jobs at once. The other options are those of `Manager`. Raises `InvalidArgument`.
+    worker itself starts jobs at once. `Manager` describes the other options. Raises `InvalidArgument`.
     """
 
     def listen(self) -> None:

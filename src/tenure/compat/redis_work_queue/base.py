@@ -41,7 +41,7 @@ EXPIRIES_WARNED: Final = 3
 EXPIRIES_EACH: Final = 10
 """After each of this many follows another warning."""
 HASHED_MAX: Final = 65_536
-"""Bytes that the hash of an item covers. That of a larger item covers its size as well."""
+"""Bytes that the hash of an item covers. The hash of a larger item covers its size as well."""
 LOGGER: Final = logging.getLogger("tenure.compat")
 ADD: Final = SCRIPTS["add"]
 IDLE_S: Final = 0.002
@@ -103,7 +103,7 @@ class WorkQueueBase:
         wanted_ms = lease_ms(lease_secs)
         until = time.monotonic() + timeout_s(limit) if block else 0
         item = None
-        # A caller whose last lease had to wait begins with the wait: to ask first costs its place in the line.
+        # If the caller's last lease had to wait, it begins with the wait: to ask first costs its place in the line.
         if not (block and self._waits) or self._nonces.has_doubts:
             item = await self._run(db, self._claim(wanted_ms), LEASE)
         while item is None and (left := until - time.monotonic()) > 0:
@@ -200,7 +200,7 @@ class WorkQueueBase:
 
     async def _deep_clean(self, db: Any) -> None:
         """Clean, and wait for items in no list that are younger than the grace: their producers may list them yet."""
-        _, left = await self._run(db, clean.search(self._prefix, self._config))
+        _, left = await self._run(db, clean.clean(self._prefix, self._config, deep=True))
         until = time.monotonic() + self._config.stray_ms / limits.SECOND + LOOK_S
         while left and time.monotonic() < until:
             await self._sleep(LOOK_S)

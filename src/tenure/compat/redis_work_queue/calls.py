@@ -46,7 +46,7 @@ _DOUBT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A call whose reply was lost."""
+    """A call that lost its reply."""
 
     key: Key
     session: Session
@@ -90,7 +90,7 @@ class Nonces:
         return bool(self.groups.known or (sessions and self._answered))
 
     async def clear(self, execute: Execute, sessions: bool) -> None:
-        """Remove the answers to the pipelines that were executed, and with `sessions` those of all idle sessions."""
+        """Remove the answers to the pipelines that were executed, and with `sessions` the answers of idle sessions."""
         names = self.groups.ended()
         cleared: list[Session] = []
         with contextlib.suppress(IndexError):

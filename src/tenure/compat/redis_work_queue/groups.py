@@ -18,7 +18,7 @@ from typing import Any, Final
 from tenure.compat.redis_work_queue.cluster import is_cluster
 
 _GROUPS_MAX: Final = 1_000
-"""Pipelines that are known at one time. Of those before, Redis forgets the answers after a minute."""
+"""Pipelines that are known at one time. Redis forgets the answers of earlier ones after a minute."""
 _NAME_AT: Final = 6
 """The position of the group's name in the first command of a group."""
 
@@ -47,7 +47,7 @@ class Groups:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.known: dict[int, PipelineGroup] = {}
-        """Those whose answers have not been removed, by the identity of the pipeline."""
+        """Groups with answers that have not been removed, by the identity of the pipeline."""
 
     def pending(self, pipeline: Any) -> PipelineGroup | None:
         """Return the group that the next add of this pipeline belongs to; None: it is the first one."""
@@ -68,7 +68,7 @@ class Groups:
         return group
 
     def ended(self) -> list[str]:
-        """Return the names of the groups whose pipelines have been executed, once."""
+        """Return the names of the groups with executed pipelines, each once."""
         if not self.known:  # the usual case
             return []
         with self._lock:

@@ -61,7 +61,7 @@ class AsyncWorkQueue(WorkQueueBase):
     add_item_to_pipeline = add_unique_item_to_pipeline
 
     async def lease(self, db: Any, lease_secs: float, block: bool = True, timeout: float = 0) -> Item | None:  # noqa: ASYNC109
-        """Lease the next item for `lease_secs` (at least 1). If there is none: returns None if not `block`, or after
+        """Lease the next item for `lease_secs` (at least 1). Without an item: returns None if not `block`, or after
         `timeout` seconds; 0: no limit. After its lease, an item that is not completed goes to another caller.
 
         If a call for asyncio is cancelled, the next call within 30 seconds gets its item; otherwise the item returns to
@@ -76,8 +76,8 @@ class AsyncWorkQueue(WorkQueueBase):
     async def complete(self, db: Any, item: Item, token: str | None = None) -> bool:
         """Remove an item for good. Returns True for one call per item; False: another caller completed or leased it.
 
-        Repeat a call whose reply was lost: it gets the first answer. `token`: the `token` of the leased item, if this
-        item has none.
+        Repeat a call after its reply was lost: it gets the first answer. `token`: the `token` of the leased item, if
+        this item has none.
         """
         return await self._run(db, self._complete(item, token), complete_key(item, token))
 
@@ -92,7 +92,7 @@ class AsyncWorkQueue(WorkQueueBase):
     async def deep_clean(self, db: Any) -> None:
         """As `light_clean`, and return items that are in no list because a producer or cleaner died half-way.
 
-        Waits for at most `grace` and half a second while an item is in no list whose data was written within `grace`.
+        Waits for at most `grace` and half a second while an item in no list has data that was written within `grace`.
         """
         await self._deep_clean(db)
 
@@ -120,7 +120,7 @@ class WorkQueue(WorkQueueBase):
     Every method takes a client of the redis package. `grace`: how many seconds (5 by default) an item of another
     client must have been seen without a lease, before `light_clean` or `deep_clean` returns it to the queue. Other
     clients take an item and write its lease in two commands; with 0 such an item may run twice. Raises
-    `InvalidArgument` for a prefix whose keys would belong to another queue.
+    `InvalidArgument` if keys with the prefix would belong to another queue.
     """
 
     _is_async = False

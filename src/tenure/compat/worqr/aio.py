@@ -79,7 +79,7 @@ class AsyncWorqr:
         self._calls: set[asyncio.Task[Any]] = set()
         self._is_started = self._is_closed = False
         self._asked: set[str] = set()
-        """The processes whose cancel request was passed to the listeners: messages and heartbeats repeat it."""
+        """The processes with a cancel request that the listeners got: messages and heartbeats repeat it."""
         self._unknown: set[str] = set()
         """What the last heartbeat found in the name of this worker that it does not know: perhaps a reply was lost."""
 
@@ -181,7 +181,7 @@ class AsyncWorqr:
         await self._run(self._engine.stop_work(self.worker_id, queue))
 
     async def dequeue(self, queue: str) -> Process | None:
-        """Take the next task of a queue; None: there is none.
+        """Take the next task of a queue; None: the queue is empty.
 
         Raises `InvalidArgument` for a queue that this worker does not serve, as the original rejects it.
         """
@@ -248,8 +248,8 @@ class AsyncWorqr:
     async def close(self) -> None:
         """Stop the worker: its tasks return, and it is removed. The object cannot be used again.
 
-        Other calls under way raise `InvalidArgument`. When Redis does not answer, the tasks return as those of a dead
-        worker do.
+        Other calls under way raise `InvalidArgument`. When Redis does not answer, the tasks return as after the
+        death of a worker.
         """
         if self._is_closed:
             return

@@ -24,7 +24,7 @@ _log: Final = logging.getLogger("tenure")
 
 
 class Event(NamedTuple):
-    """`listeners`: those of the queue when the event came."""
+    """`listeners`: the queue's listeners when the event came."""
 
     queue: str
     name: str

@@ -131,7 +131,7 @@ class RawEngine(WorqrEngine):
 
 
 def config_of(timeout_s: float, interval_s: float) -> WorqrConfig:
-    """Return the numbers of a worker whose timer lasts for `timeout_s`, below 0 for a permanent one.
+    """Return the numbers of a worker with a timer of `timeout_s`, below 0 for a permanent one.
 
     Raises `InvalidArgument`.
     """

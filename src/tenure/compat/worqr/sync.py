@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Worqr:
-    """The queues of worqr: see `AsyncWorqr`, whose methods it has. Listeners are called on a thread of their own, one
+    """The queues of worqr, with the methods of `AsyncWorqr`. Listeners are called on a thread of their own, one
     after the other, and may use the client. Safe for threads."""
 
     def __init__(self, url: str | Client = "redis://localhost:6379/0", **options: Any) -> None:

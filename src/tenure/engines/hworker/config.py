@@ -13,7 +13,7 @@ TIMEOUT_MS: Final = 120 * limits.SECOND
 FAILED_QUEUE_SIZE: Final = 1_000
 """Failed jobs that a pool keeps, as originals set it."""
 POLL_MS: Final = 8
-"""How long a worker pauses beside an original that has nothing to do. That one pauses 10 ms; a claim takes longer."""
+"""How long a worker pauses while an original has nothing to do. The original pauses 10 ms; a claim takes longer."""
 IDLE_MS: Final = limits.SECOND
 """How long originals count as idle after the last sight of one."""
 

@@ -76,7 +76,7 @@ class HworkerEngine(ScriptedEngine, HworkerController):
         return self.pool
 
     def prefix(self, queue: str) -> str:
-        """The beginning of the keys of Tenure. The scripts make those of the originals of it."""
+        """The beginning of the keys of Tenure. The scripts derive the originals' keys from it."""
         return f"{OURS}{self.pool_of(queue)}"
 
     def shared(self) -> str:
@@ -117,8 +117,8 @@ class HworkerEngine(ScriptedEngine, HworkerController):
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Lead | Poll:
         """Take a job out of the list, and claim it: workers of the original ask every 10 ms. See decision 0021.
 
-        Behind raw payloads for which it has no handler, a worker pauses instead: the wait would take one of them.
-        Beside originals that have nothing to do, it asks as often as they do, so that they get their share.
+        If raw payloads without a handler come first, a worker pauses instead: the wait would take one of them. While
+        originals have nothing to do, the worker asks as often as they do, so that they get their share.
         """
         queue = queues[0]
         if pause_ms := self._pauses.get((worker, queue)):

@@ -37,5 +37,5 @@ class HworkerInspector(ListQueue):
         """A row of lua/lib/view.lua: of a record, or of a job that waits."""
         name = as_bytes(id)
         row = (yield from self._ask("show", queue, name)) or (yield from self._find(queue, name))
-        # It was claimed meanwhile, if it is not unknown.
+        # A worker claimed the job between the two calls, or it is unknown.
         return row or (yield from self._ask("show", queue, name)) or None

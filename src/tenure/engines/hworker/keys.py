@@ -1,4 +1,4 @@
-"""The names of keys. Those of the original end in the name of the pool: `hworker-jobs-printer`."""
+"""The names of keys. The original's keys end in the name of the pool: `hworker-jobs-printer`."""
 
 from __future__ import annotations
 

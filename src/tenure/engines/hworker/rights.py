@@ -15,7 +15,7 @@ NEEDED: Final = (
     "ZCARD", "ZCOUNT 0 0", "ZINCRBY 1 1", "ZRANGE 0 0", "ZRANGEBYSCORE 0 0", "ZREM 1", "ZREMRANGEBYSCORE 0 0",
     "ZREVRANGE 0 0", "ZSCORE 1", "BLMOVE KEY RIGHT LEFT 0.001",
 )  # fmt: skip
-"""The commands of the engine whose first argument is a key, with examples of the others."""
+"""The commands of the engine with a key as first argument, with examples of the others."""
 NO_KEY: Final = ("TIME", "EVALSHA - 0")
 
 

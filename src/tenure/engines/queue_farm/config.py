@@ -24,15 +24,15 @@ TOGETHER: Final = 50
 FOREIGN_LOOK: Final = 200
 """Lanes of original workers that one look checks."""
 FOREIGN_BATCH: Final = 1_000
-"""Jobs of an original worker's batch whose timeouts are added up."""
+"""Jobs of an original worker's batch with timeouts that are added up."""
 DROPS_MOST: Final = 20
 """Deleted jobs at the front of a lane that one claim removes, beyond those that it takes."""
 DROPPED_MS: Final = 10 * limits.SECOND
 """How long after its last job a lane is looked at again, where there are original clients."""
 INDEX_TTL_MS: Final = 10 * limits.MINUTE
-"""How long the index of lanes lasts where only producers of Tenure are."""
+"""How long the index of lanes lasts while only producers of Tenure use the queue."""
 LANES_MOST: Final = 10_000
-"""Lanes that are counted, and searched for a job whose lane is not known."""
+"""Lanes that are counted, and searched for a job in an unknown lane."""
 EXPORT_MOST: Final = limits.MAX_BATCH // 5
 """Jobs of one move to another protocol: the other engine adds jobs of lanes in one call."""
 
@@ -42,7 +42,7 @@ class QueueFarmConfig(EngineConfig):
     """The numbers of the engine. All Tenure workers of one namespace should use the same.
 
     `delete_jobs`: as the original's `deleteJobs`; False: jobs that ended stay in Redis, without a limit.
-    `apply_timeouts`: whether the timeout of a job of another client ends its run, as that of a Tenure producer does.
+    `apply_timeouts`: whether the timeout that another client set ends a run, as the timeout of a Tenure producer does.
     `default_timeout_ms`: after this time a batch of an original worker has stalled, if its jobs have no timeouts.
     `find_ms`: how often all workers together look for what original clients did.
     """

@@ -21,7 +21,7 @@ from tenure.engines.kit.suspects import why_it_waits
 from tenure.engines.queue_farm.config import DEFAULT_ATTEMPTS, DEFAULT_TIMEOUT_MS, QueueFarmConfig
 
 _LIMIT: Final = "l"
-"""The caller set the timeout, so that it ends a run. That of another client is for the search for stalled batches."""
+"""The caller set the timeout, so that it ends a run. Another client's timeout serves the search for stalled batches."""
 _NO_TIMEOUT: Final = "t"
 _NO_RETRIES: Final = "r"
 

@@ -15,7 +15,7 @@ NEEDED: Final = (
     "SISMEMBER 1", "SMEMBERS", "SRANDMEMBER 1", "SREM 1", "ZADD 0 1", "ZCARD", "ZCOUNT 0 0", "ZINCRBY 1 1",
     "ZRANGE 0 0", "ZRANGEBYSCORE 0 0", "ZREM 1", "ZREMRANGEBYSCORE 0 0", "ZREVRANGE 0 0", "ZSCORE 1",
 )  # fmt: skip
-"""The commands of the engine whose first argument is a key, with examples of the others."""
+"""The commands of the engine with a key as first argument, with examples of the others."""
 
 
 def rules_of(namespace: str) -> AclRules:

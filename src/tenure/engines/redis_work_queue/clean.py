@@ -1,12 +1,17 @@
-"""Cleaning: requeue items that a dead client left between two lists, in bounded pages."""
+"""Cleaning: requeue items that a dead client left between two lists, in bounded pages.
+
+A clean is one pass: the ids in `cleaning`, then the ids in `processing`, then (a deep clean) all items, then the items
+with a mark. An item that may be in the hands of another client gets a mark, and returns when the mark is older than the
+grace.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tenure.core import limits
-from tenure.core.steps import Arg, Command, Invoke, Steps
+from tenure.core.steps import Arg, Call, Command, Invoke, Steps
 from tenure.engines.kit.base import checking_layout
 from tenure.engines.kit.config import META_TTL_MS, NEVER_MS
 from tenure.engines.kit.extras import Cleaned
@@ -26,40 +31,160 @@ from tenure.engines.redis_work_queue.keys import item_pattern
 from tenure.engines.redis_work_queue.scripts import SCRIPTS
 
 
-def leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    """Note the items that a dead cleaner of another client has left in `cleaning`."""
-    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, LEFT_PAGE - 1))
-    _, noted = yield from _show(prefix, config, ids, left=True)
-    return Cleaned(noted=len(noted))
+def light_clean(prefix: str, config: RedisWorkQueueConfig, note: bool = True) -> Steps[Cleaned]:
+    """Do the work that is due, and clean all of `processing`. `note` False: write no marks."""
+    return (yield from clean(prefix, config, note=note))[0]
+
+
+def deep_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    """Do a light clean, and search all items for those in no list."""
+    return (yield from clean(prefix, config, deep=True))[0]
+
+
+def clean(
+    prefix: str, config: RedisWorkQueueConfig, deep: bool = False, note: bool = True
+) -> Steps[tuple[Cleaned, list[bytes]]]:
+    """Clean a queue. Return also the first of the items in no list that are younger than the grace."""
+    total = yield from checking_layout(prefix, _due(prefix, config))
+    total += yield from requeue_leftovers(prefix, config)
+    size: int = yield Command(("LLEN", f"{prefix}:processing"))
+    # New ids enter on the other side: one pass over the ids that were there at first is enough.
+    total += yield from requeue_unleased(prefix, config, size // LIGHT_PAGE + 1, 0, note)
+    noted: list[bytes] = []
+    turn, turns = 0, int(deep)
+    while turn < turns:
+        found, young, turns = yield from search(prefix, config, turn)
+        total, turn = total + found, turn + 1
+        noted += young[: STRAY_PAGE - len(noted)]
+    total += yield from _requeue_all_unlisted(prefix, config)
+    yield from _unmark(prefix)
+    return total if config.stray_ms else replace(total, noted=0), noted
+
+
+def search_again(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[list[bytes]]:
+    """Requeue items after their grace. Return the `ids` that are still in no list, and younger."""
+    yield from _requeue_all_unlisted(prefix, config)
+    return (yield from _show(prefix, config, ids))[1]
 
 
 def _show(
     prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes], left: bool = False
-) -> Steps[tuple[int, list[bytes]]]:
-    """Show ids to the script, which requeues those in no list, or notes them. In long lists one call searches for few.
-    Return how many were requeued, and the ids that were noted."""
-    requeued, rest = 0, list(ids)
+) -> Steps[tuple[Cleaned, list[bytes]]]:
+    """Show items to the script, which requeues or marks those in no list. Return also those that it marked."""
+    total, rest = Cleaned(), list(ids)
     noted: list[bytes] = []
     for _ in range(STRAY_PAGE):
         if not rest:
             break
         args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, int(left), *rest)
-        count, found, rest = yield Invoke(SCRIPTS["deep"], (prefix,), args)
-        requeued += count
+        requeued, found, rest, *_ = yield Invoke(SCRIPTS["unlisted"], (prefix,), args)
+        total += Cleaned(requeued=requeued, noted=len(found))
         noted += found
-    return requeued, noted
+    return total, noted
 
 
-def requeue_unlisted(prefix: str, config: RedisWorkQueueConfig, steps: int = STRAY_STEPS) -> Steps[tuple[Cleaned, int]]:
-    """Requeue the items in no list whose grace is over. Answers also when the next mark is due, in ms; -1: never."""
+def requeue_leftovers(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    """Requeue or mark the items that a dead cleaner of another client has left in `cleaning`."""
+    ids = yield Command(("LRANGE", f"{prefix}:cleaning", 0, LEFT_PAGE - 1))
+    return (yield from _show(prefix, config, ids, left=True))[0]
+
+
+def requeue_unleased(
+    prefix: str, config: RedisWorkQueueConfig, pages: int, start: int = -1, note: bool = True
+) -> Steps[Cleaned]:
+    """Requeue or mark the ids in `processing` without a lease.
+
+    `start` -1: continue where the last worker ended; 0: start at the oldest id; Tenure's expired leases end.
+    """
+    total, began, own = Cleaned(), 0, start == 0
+    for _ in range(pages):
+        args = (config.as_argument(), start, LIGHT_PAGE, int(own), began, int(note))
+        *found, following, began = yield Invoke(SCRIPTS["unleased"], (prefix,), args)
+        total += Cleaned(*found)
+        if following < 0:
+            break
+        start = following if own else start
+    return total
+
+
+def requeue_unlisted(prefix: str, config: RedisWorkQueueConfig, calls: int = STRAY_STEPS) -> Steps[tuple[Cleaned, int]]:
+    """Requeue the items in no list after their grace. Return also when the next mark is due, in ms; -1: never."""
     total, next_ms = Cleaned(), -1
-    for _ in range(steps):
-        args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, STRAY_PAGE)
-        requeued, more, next_ms = yield Invoke(SCRIPTS["unlisted"], (prefix,), args)
+    for _ in range(calls):
+        args: tuple[Arg, ...] = (config.as_argument(), SEARCHES_MAX, 0)
+        requeued, _, _, is_more, next_ms = yield Invoke(SCRIPTS["unlisted"], (prefix,), args)
         total += Cleaned(requeued=requeued)
-        if not more:
+        if not is_more:
             break
     return total, next_ms
+
+
+def _requeue_all_unlisted(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
+    marks: int = yield Command(("ZCARD", f"{prefix}:stray"))
+    return (yield from requeue_unlisted(prefix, config, marks // SEARCHES_MAX + 2))[0] if marks else Cleaned()
+
+
+def search(prefix: str, config: RedisWorkQueueConfig, turn: int = 0) -> Steps[tuple[Cleaned, list[bytes], int]]:
+    """Search all items for those in neither list. Return also the first ids that got a mark, and the number of turns.
+
+    First the ids in the lists are read, then the items. Items that were in no list are shown to the script, many at a
+    time, which searches again. One turn remembers at most `KNOWN_MAX` ids, so long lists need several.
+    """
+    lengths = 0
+    for name in ("queue", "processing"):
+        lengths += yield Command(("LLEN", f"{prefix}:{name}"))
+    turns = lengths // KNOWN_MAX + 1
+
+    def of_turn(ids: Sequence[bytes]) -> list[bytes]:
+        return [id for id in ids if turns == 1 or hash(id) % turns == turn % turns]
+
+    known: set[int] = set()
+    # An id moves from `queue` to `processing`, so it is seen in one of them when they are read in this order.
+    for name in ("queue", "processing"):
+        place, ids = 0, [b""] * DEEP_PAGE
+        while len(ids) == DEEP_PAGE:
+            # The right end is where ids leave, so ids that come in on the left do not move the places.
+            ids = yield Command(("LRANGE", f"{prefix}:{name}", -place - DEEP_PAGE, -place - 1))
+            known.update(hash(id) for id in of_turn(ids))
+            place += len(ids)
+
+    total, found, noted, cursor = Cleaned(), list[bytes](), list[bytes](), -1
+    # Keys of other types are not items: they may belong to a queue with a prefix among the items.
+    options = ("MATCH", item_pattern(prefix), "COUNT", DEEP_PAGE, "TYPE", "string")
+    head = len(f"{prefix}:item:".encode("utf-8", "surrogateescape"))
+    while cursor:
+        following, names = yield Command(("SCAN", max(cursor, 0), *options))
+        cursor = int(following)
+        total += Cleaned(looked=len(names))
+        found += [id for id in of_turn([name[head:] for name in names]) if hash(id) not in known]
+        while found and (not cursor or len(found) >= STRAY_PAGE):
+            page, found = found[:STRAY_PAGE], found[STRAY_PAGE:]
+            shown, young = yield from _show(prefix, config, page)
+            total += shown
+            noted += young[: STRAY_PAGE - len(noted)]
+    return total, noted, turns
+
+
+class ItemSearch:
+    """A search that a worker makes a few calls at a time. A call that failed is sent again: each one is harmless to
+    repeat."""
+
+    def __init__(self, prefix: str, config: RedisWorkQueueConfig, turn: int) -> None:
+        self.turn = turn
+        self.is_done = False
+        self._steps = search(prefix, config, turn)
+        self._call: Call = next(self._steps)
+
+    def run(self, calls: int = CLEAN_STEPS) -> Steps[None]:
+        """Make up to `calls` calls."""
+        for _ in range(calls):
+            if self.is_done:
+                break
+            reply = yield self._call
+            try:
+                self._call = self._steps.send(reply)
+            except StopIteration:
+                self.is_done = True
 
 
 def _unmark(prefix: str) -> Steps[None]:
@@ -85,148 +210,3 @@ def _due(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
         if not more:
             break
     return total
-
-
-@dataclass(slots=True)
-class LightPass:
-    """One pass through `processing`. `own`: expired leases of Tenure end at once. `note`: ids may be requeued later.
-
-    `start` -1: it continues where the last call of any worker ended.
-    """
-
-    prefix: str
-    start: int = -1
-    own: bool = False
-    note: bool = True
-    began: int = 0
-    done: bool = False
-
-    def step(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-        """One page."""
-        args = (config.as_argument(), self.start, LIGHT_PAGE, int(self.own), self.began, int(self.note))
-        *found, following, self.began = yield Invoke(SCRIPTS["light"], (self.prefix,), args)
-        self.done = following < 0
-        self.start = following if self.start >= 0 else -1
-        return Cleaned(*found)
-
-
-def light_clean(prefix: str, config: RedisWorkQueueConfig, note: bool = True) -> Steps[Cleaned]:
-    """Do the work that is due, and clean all of `processing`, page by page. `note`: see `LightPass`."""
-    total = yield from checking_layout(prefix, _due(prefix, config))
-    total += yield from _requeue_all_unlisted(prefix, config)
-    total += yield from _at_once(prefix, config, (yield from leftovers(prefix, config)))
-    size: int = yield Command(("LLEN", f"{prefix}:processing"))
-    light = LightPass(prefix, 0, own=True, note=note)
-    # New ids enter on the other side: one pass over the ids that were there at first is enough.
-    for _ in range(size // LIGHT_PAGE + 1):
-        total += yield from light.step(config)
-        if light.done:
-            break
-    yield from _unmark(prefix)
-    return total
-
-
-def _requeue_all_unlisted(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    count: int = yield Command(("ZCARD", f"{prefix}:stray"))
-    if not count:
-        return Cleaned()
-    return (yield from requeue_unlisted(prefix, config, count // SEARCHES_MAX + 2))[0]
-
-
-def _at_once(prefix: str, config: RedisWorkQueueConfig, found: Cleaned) -> Steps[Cleaned]:
-    """Without a grace, requeue what was noted."""
-    if not found.noted or config.stray_ms:
-        return found
-    return replace(found, noted=0) + (yield from _requeue_all_unlisted(prefix, config))
-
-
-@dataclass(slots=True)
-class DeepPass:
-    """One search through all items of a queue for those that are in neither list. `turn` of `turns`: which part.
-
-    First the ids in the lists are read, then the items. Items that were in no list are shown to the script, many at a
-    time, which searches again and requeues or notes them. `noted`: the first of those that it noted.
-    """
-
-    prefix: str
-    turn: int = 0
-    turns: int = 1
-    place: int = 0
-    cursor: int = 0
-    reading: str = "queue"
-    known: set[int] = field(default_factory=set)
-    found: list[bytes] = field(default_factory=list)
-    noted: list[bytes] = field(default_factory=list)
-    done: bool = False
-
-    def step(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-        """One call or two, about a page of ids each; none when it is done."""
-        if self.done:
-            return Cleaned()
-        if self.reading:
-            yield from self._read_list()
-            return Cleaned()
-        return (yield from self._look(config))
-
-    def _mine(self, id: bytes) -> bool:
-        return self.turns == 1 or hash(id) % self.turns == self.turn
-
-    def _read_list(self) -> Steps[None]:
-        if self.reading == "queue" and self.place == 0:
-            lengths = 0
-            for name in ("queue", "processing"):
-                lengths += yield Command(("LLEN", f"{self.prefix}:{name}"))
-            self.turns = lengths // KNOWN_MAX + 1
-            self.turn %= self.turns
-        # From the right end, where ids leave: those that come in on the left do not move the places.
-        start, end = -self.place - DEEP_PAGE, -self.place - 1
-        ids = yield Command(("LRANGE", f"{self.prefix}:{self.reading}", start, end))
-        self.known.update(hash(id) for id in ids if self._mine(id))
-        self.place += len(ids)
-        if len(ids) < DEEP_PAGE:
-            self.reading = "processing" if self.reading == "queue" else ""
-            self.place = 0
-
-    def _look(self, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-        # Keys of other types are not items: they may be those of a queue whose prefix lies among the items.
-        options = ("MATCH", item_pattern(self.prefix), "COUNT", DEEP_PAGE, "TYPE", "string")
-        following, names = yield Command(("SCAN", self.cursor, *options))
-        self.cursor = int(following)
-        head = len(f"{self.prefix}:item:".encode("utf-8", "surrogateescape"))
-        ids = [name[head:] for name in names]
-        self.found += [id for id in ids if self._mine(id) and hash(id) not in self.known]
-        total = Cleaned(looked=len(ids))
-        self.done = self.cursor == 0
-        while self.found and (self.done or len(self.found) >= STRAY_PAGE):
-            page, self.found = self.found[:STRAY_PAGE], self.found[STRAY_PAGE:]
-            requeued, noted = yield from _show(self.prefix, config, page)
-            self.noted += noted[: STRAY_PAGE - len(self.noted)]
-            total += Cleaned(requeued=requeued, noted=len(noted))
-        if self.done:
-            self.known.clear()
-        return total
-
-
-def deep_clean(prefix: str, config: RedisWorkQueueConfig) -> Steps[Cleaned]:
-    """A light clean, and one whole search for items in no list."""
-    return (yield from search(prefix, config))[0]
-
-
-def search(prefix: str, config: RedisWorkQueueConfig) -> Steps[tuple[Cleaned, list[bytes]]]:
-    """Do a deep clean. Return also the first of the items that it left because they are younger than the grace."""
-    total = yield from light_clean(prefix, config)
-    turn, turns = 0, 1
-    noted: list[bytes] = []
-    while turn < turns:
-        one = DeepPass(prefix, turn)
-        while not one.done:
-            total += yield from one.step(config)
-        turn, turns = turn + 1, one.turns
-        noted += one.noted[: STRAY_PAGE - len(noted)]
-    return total, noted
-
-
-def search_again(prefix: str, config: RedisWorkQueueConfig, ids: Sequence[bytes]) -> Steps[list[bytes]]:
-    """Requeue the items whose grace is over. Return those of `ids` that are still in no list, and younger."""
-    yield from _requeue_all_unlisted(prefix, config)
-    return (yield from _show(prefix, config, ids))[1]

@@ -44,9 +44,9 @@ SEARCHES_MAX: Final = 5
 LEFT_PAGE: Final = 20
 """Ids in the list of another cleaner that one round looks at."""
 NESTED_MAX: Final = 16
-"""Parts of an id that a deep clean compares with the keys of queues whose prefixes lie among the items."""
+"""Parts of an id that a deep clean compares with the keys of queues with prefixes among the items."""
 CLEAN_STEPS: Final = 40
-"""Steps of a light clean, and of a deep clean, in one round of maintenance."""
+"""Calls for `processing`, and for the search of all items, in one round of maintenance."""
 KNOWN_MAX: Final = 500_000
 """Ids that a deep clean remembers at one time. Longer lists are cleaned in parts."""
 DROPIN_ANSWER_MS: Final = limits.MINUTE
@@ -54,7 +54,7 @@ DROPIN_ANSWER_MS: Final = limits.MINUTE
 is repeated for half as long."""
 COMPARED_MAX: Final = 1_000
 """Bytes up to which `complete` of the drop-in client sends the data that it leased, so that Redis compares the two.
-Of more it sends the hash."""
+For longer data it sends the hash."""
 WAIT_SLICE_MS: Final = 500
 """How long a worker of several queues waits for one of them before it waits for the next."""
 

@@ -14,7 +14,7 @@ from tenure.engines.kit.chunks import Part, args_of
 from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.kit.envelope import read_record
-from tenure.engines.redis_work_queue.clean import DeepPass, LightPass, leftovers, requeue_unlisted
+from tenure.engines.redis_work_queue.clean import ItemSearch, requeue_leftovers, requeue_unleased, requeue_unlisted
 from tenure.engines.redis_work_queue.config import CLEAN_STEPS, WAIT_SLICE_MS, RedisWorkQueueConfig
 from tenure.engines.redis_work_queue.control import RedisWorkQueueController
 from tenure.engines.redis_work_queue.inspect import RedisWorkQueueInspector
@@ -38,7 +38,7 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
 
     The queue `default` has the keys of the prefix, `jobs:queue`; another one lies under it, `jobs:images:queue`, or
     where `queues` names its prefix: `queues={"images": "pictures"}` is `pictures:queue`. Raises
-    `InvalidArgument` for prefixes whose keys would be those of another queue.
+    `InvalidArgument` if two queues would share keys.
     """
 
     name: ClassVar[str] = NAME
@@ -74,12 +74,12 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
         self._owners = {prefix: name for name, prefix in self.named.items()}
         self.config = config or RedisWorkQueueConfig()
         super().__init__(self.config.timing, self.config.as_argument())
-        self._passes: dict[str, DeepPass] = {}
+        self._searches: dict[str, ItemSearch] = {}
 
     def prefix(self, queue: str) -> str:
         """The beginning of all keys of a queue.
 
-        Raises `InvalidArgument` for a name whose keys would be those of another queue.
+        Raises `InvalidArgument` if the keys would belong to another queue.
         """
         if queue in self.named:
             return self.named[queue]
@@ -109,30 +109,18 @@ class RedisWorkQueueEngine(ScriptedEngine, RedisWorkQueueInspector, RedisWorkQue
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         prefix = self.prefix(queue)
-        deep_ms = 0 if self._is_searching(queue) else self.config.deep_ms
+        search = self._searches.get(queue)
+        is_searching = search is not None and not search.is_done
+        deep_ms = 0 if is_searching else self.config.deep_ms
         args: tuple[Arg, ...] = (self._config, limit, META_TTL_MS, deep_ms, *tasks)
         *numbers, more, deep = yield from self._ask("maintain", queue, *args)
         promoted, reclaimed, pruned, unparked = numbers
-        yield from leftovers(prefix, self.config)
-        light = LightPass(prefix)
-        for _ in range(CLEAN_STEPS):
-            reclaimed += (yield from light.step(self.config)).requeued
-            if light.done:
-                break
-        yield from self._search(queue, deep == 1)
-        found, next_ms = yield from requeue_unlisted(prefix, self.config)
-        reclaimed += found.requeued
+        yield from requeue_leftovers(prefix, self.config)
+        unleased = yield from requeue_unleased(prefix, self.config, CLEAN_STEPS)
+        if deep and not is_searching:
+            search = self._searches[queue] = ItemSearch(prefix, self.config, search.turn + 1 if search else 0)
+        if search is not None:
+            yield from search.run()
+        unlisted, next_ms = yield from requeue_unlisted(prefix, self.config)
+        reclaimed += unleased.requeued + unlisted.requeued
         return Maintained(promoted, reclaimed, pruned, unparked, more == 1, next_ms=next_ms)
-
-    def _is_searching(self, queue: str) -> bool:
-        return queue in self._passes and not self._passes[queue].done
-
-    def _search(self, queue: str, begin: bool) -> Steps[None]:
-        """Some steps of a search for items in no list, if it is time for one or one has begun."""
-        if begin and not self._is_searching(queue):
-            turn = self._passes[queue].turn + 1 if queue in self._passes else 0
-            self._passes[queue] = DeepPass(self.prefix(queue), turn)
-        for _ in range(CLEAN_STEPS):
-            if not self._is_searching(queue):
-                break
-            yield from self._passes[queue].step(self.config)

@@ -22,7 +22,7 @@ SHARED: Final = "tenure"
 """Under the prefix of the protocol: which queues and workers there are."""
 
 DEFAULT_QUEUE: Final = "default"
-"""The queue whose keys begin with the prefix itself."""
+"""The queue with keys that begin with the prefix itself."""
 
 _ITEMS: Final = ("item", "lease", "leased_by_session")
 _TAKEN: Final = frozenset({"queue", "processing", "cleaning", SHARED, *_ITEMS, *OURS})
@@ -79,7 +79,7 @@ def shared_prefix(name: str, other: str, prefix: str) -> InvalidArgument:
 
 
 def check_suffix(name: str) -> str:
-    """The name of a queue that is to follow the prefix. Raises `InvalidArgument` for one whose keys others have."""
+    """Return the name of a queue that is to follow the prefix. Raises `InvalidArgument` if other keys have it."""
     bad = _taken(name)
     if bad is not None:
         raise InvalidArgument(

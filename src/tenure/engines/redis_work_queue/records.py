@@ -1,4 +1,4 @@
-"""How what lies beside an item is read. Its data is the envelope of `engines.kit.envelope`, or a raw payload.
+"""How the notes about an item are read. Its data is the envelope of `engines.kit.envelope`, or a raw payload.
 
 attempts <failures> <crashes> <hash of the data>[ <crashes that only it can have caused>]
          [ e<expired leases of the drop-in>][\\n<error>]
@@ -18,8 +18,8 @@ from tenure.engines.kit.suspects import why_it_waits
 
 
 def read_view(queue: str, id: bytes, row: list[Any], alone_from: int) -> JobView:
-    """What `show` and `page` answer for one item: state, data, attempts, due, lease, claim, end.
-    Empty where there is none. `alone_from`: from how many crashes on a job runs alone."""
+    """Read what `show` and `page` return for one item: state, data, attempts, due, lease, claim, end.
+    A missing part is empty. `alone_from`: a job with this number of crashes runs alone."""
     state, data, attempts, due, lease, claim, end = row
     record = read_record(queue, id, data)
     if end:

@@ -29,7 +29,8 @@ def return_processes(prefix: str, config: str) -> Steps[int]:
 class Sweep:
     """One search through all keys of a prefix: for processes in no set, then for markers of tasks that are nowhere.
 
-    The markers are read first, then the tasks: a task whose marker was read has been added before.
+    The markers are read first, then the tasks. Race: a producer adds a task and its marker between the two reads; then
+    this search knows no marker of the task, so it cannot take the marker for an orphan.
     """
 
     base: str
@@ -91,8 +92,8 @@ class Sweep:
         return known if len(known) <= SWEEP_TASKS_MOST else None
 
     def _waiting(self, queue: str, known: set[str]) -> Steps[None]:
-        """Those of a queue, from the left end: tasks that come in there are behind, and those that leave on the right
-        do not move the others."""
+        """Read the tasks that wait, from the left end: tasks that come in there push the others on, so none is missed,
+        and tasks that leave on the right do not move the others."""
         for start in range(0, SWEEP_TASKS_MOST + SWEEP_PAGE, SWEEP_PAGE):
             tasks = yield Command(("LRANGE", f"{self.base}:queues:{queue}", start, start + SWEEP_PAGE - 1))
             _note(known, tasks)
@@ -100,7 +101,7 @@ class Sweep:
                 break
 
     def _held(self, queue: str, known: set[str]) -> Steps[None]:
-        """Those that run or are aside; that a migration holds and may return; or whose markers are left to `unmark`."""
+        """Read tasks that run or are aside, that a migration holds and may return, or with markers left to `unmark`."""
         prefix = self._prefix(queue)
         for pid in (yield Command(("SMEMBERS", f"{self.base}:workingProcesses:{queue}"))):
             _note(known, (yield Command(("LRANGE", f"{self.base}:processes:{as_text(pid)}", 0, 0))))

@@ -26,7 +26,7 @@ SWEEP_TASKS_MOST: Final = 100_000
 FOREIGN_PAGE: Final = 200
 """Processes of a queue that one round of maintenance looks at."""
 UNMARK_PAGE: Final = 100
-"""Removed tasks whose markers one call removes."""
+"""Removed tasks for which one call removes markers."""
 LIST_STEPS: Final = 10
 """Pages of keys in which a list of the queues looks for those that only originals use."""
 WORKERS_MOST: Final = 1_000

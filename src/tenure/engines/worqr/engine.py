@@ -28,7 +28,7 @@ from tenure.engines.worqr.records import md5_of, md5_of_record, name_of, read_ta
 from tenure.engines.worqr.scripts import LAYOUT, SCRIPTS
 
 FOREIGN_FORMS_MOST = 10_000
-"""Claimed jobs whose envelope another program wrote, so that its bytes must be remembered."""
+"""Claimed jobs with envelopes that another program wrote, so that their bytes must be remembered."""
 
 
 class WorqrEngine(ScriptedEngine, WorqrController):

@@ -49,12 +49,12 @@ class WorqrInspector(ListQueue):
     def _row(self, queue: str, id: str) -> Steps[list[Any] | None]:
         """A row of lua/lib/view.lua: of a process or record, or of a task that waits, by the hash of its bytes.
 
-        Of identical jobs it is one that has not ended, if there is one.
+        Among identical jobs it prefers one that has not ended.
         """
         name = as_bytes(id)
         row = yield from self._ask("show", queue, name)
         if (row and row[1] not in _ENDS) or not _SHA1.fullmatch(id):
             return row or None
-        # Else it was claimed meanwhile, or an original runs it, if it is not unknown.
+        # Else a worker claimed the job between the two calls, or an original runs it, or it is unknown.
         found = (yield from self._find(queue, name)) or (yield from self._ask("running", queue, name))
         return found or row or None

@@ -1,4 +1,4 @@
-"""How a job is written as a task of worqr, and how what lies beside a task is read.
+"""How a job is written as a task of worqr, and how the notes about a task are read.
 
 A raw payload is the task, as it is. A call is the JSON envelope that all formats share. A persistent job is an envelope
 with a mark of its own right behind the version, since the wire has none:

@@ -28,7 +28,7 @@ PLACES_MOST: Final = 100
 class LoopWatch:
     """Logs `loop_blocked` with the job, the place in the code and the seconds. To be made on the event loop.
 
-    The loop calls `turned` every few milliseconds while jobs are held, and `rest` when there is none.
+    The loop calls `turned` every few milliseconds while jobs are held, and `rest` otherwise.
 
     running_since: when the oldest running job began; None: none runs
     job_of: the job that a task of the loop runs; None: the task is not the worker's

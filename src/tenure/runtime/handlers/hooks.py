@@ -1,4 +1,4 @@
-"""Calls the hooks of tasks, `on_failure` and `on_success`: once for each end, after the settlement, beside the jobs."""
+"""Calls the hooks of tasks, `on_failure` and `on_success`: once for each end, after the settlement, while jobs run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ from tenure.runtime.waits import catch_up
 
 LOOKS: Final = 10
 LOOK_S: Final = 0.05
-"""How often, and how far apart, a thread checks whether this worker still holds its job, when heartbeats are late."""
+"""How often, and with which pause, a thread checks whether this worker still holds its job, when heartbeats are
+late."""
 Done: TypeAlias = Callable[[Sequence[Ended]], None]
 
 

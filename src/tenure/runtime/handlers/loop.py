@@ -35,7 +35,7 @@ class KeptRunning:
     def run_forever(self) -> None:
         while True:
             try:
-                super().run_forever()  # type: ignore[misc]  # of the loop beside it
+                super().run_forever()  # type: ignore[misc]  # of the loop that it is mixed into
                 return
             except (SystemExit, KeyboardInterrupt):
                 if not self._is_kept_running:

@@ -25,7 +25,7 @@ CallNextSync: TypeAlias = Callable[[], Any]
 AsyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNext], Awaitable[Any]]
 SyncMiddleware: TypeAlias = Callable[[Sequence[Job], CallNextSync], Any]
 Middleware: TypeAlias = AsyncMiddleware | SyncMiddleware
-"""Takes the jobs of the handler's call (one, or those of a batch) and `call_next`."""
+"""Takes the jobs of the handler's call (one, or a batch) and `call_next`."""
 
 
 class Layers:

@@ -16,7 +16,7 @@ def _never(*_: Any) -> Any:
 
 
 MALFORMED: Final = "Malformed"
-"""The type of the error of a job whose bytes are not those of a job."""
+"""The type of the error if the bytes are not a job."""
 NAMES_SHOWN: Final = 10
 UNROUTABLE: Final = TaskSpec(None, "", _never, is_async=False, encode_result=_never)
 """Stands for a task that this worker does not know."""
@@ -54,7 +54,7 @@ class Routes:
         return f"no such task in the app: is its module imported? Tasks: {_first(self._tasks)}"
 
     def offered(self, processes: bool) -> tuple[list[str], list[str]]:
-        """The tasks, and the queues with handlers, whose parked jobs can run here. `processes`: include those
+        """The tasks and the queues with a handler here: their parked jobs can run. `processes`: include handlers
         that run in job processes."""
         return _offered(self._tasks, processes), _offered(self._handlers, processes)
 

@@ -40,13 +40,13 @@ class LoopRunner:
         self._context = copy_context()
         self._own = ForkGuard()
         self._ready: deque[Held | Batch] = deque()
-        """Whose handlers are called next."""
+        """The runs with handlers that are called next."""
         self._callers: set[asyncio.Task[None]] = set()
         """The tasks that call them."""
         self._have_suspended = False
         """Whether the last handler has suspended: the next is expected to do so, too."""
         self._called: tuple[asyncio.Task[None], Held | Batch] | None = None
-        """Whose handler has been called and has not suspended, and by which task."""
+        """The run with a handler that was called and has not suspended, and the task that called it."""
         self._suspended: dict[Held | Batch, tuple[asyncio.Task[None], _Call]] = {}
         """The tasks and calls of handlers that have suspended."""
         self._ended: list[Ended] = []
@@ -58,7 +58,7 @@ class LoopRunner:
             self._add_caller()
 
     def job_of(self, task: asyncio.Task[None]) -> Lease | None:
-        """The job whose handler is this task; of a batch the first. For any thread."""
+        """The job with a handler that runs in this task; in a batch the first. For any thread."""
         called = self._called
         run = called[1] if called is not None and called[0] is task else None
         run = next((run for run, (one, _) in list(self._suspended.items()) if one is task), run)
@@ -78,7 +78,7 @@ class LoopRunner:
         return {run: stack_text(with_threads(found, calls)) for run, found in frames.items()}
 
     def _add_caller(self) -> None:
-        # The current context may be that of a job.
+        # The current context may belong to a job.
         task = self._loop.create_task(self._call_ready(), context=self._context.copy())
         self._callers.add(task)
         task.add_done_callback(self._caller_ended)  # a handler may cancel all tasks, also those that have not begun
@@ -157,7 +157,7 @@ class LoopRunner:
                 sent = None  # the error's traceback has this frame and the handler's: their locals would never be freed
 
     def _end(self, ended: list[Ended]) -> None:
-        """Report these with the others that end in this turn of the loop. The present context may be that of a job."""
+        """Report these with the others that end in this turn of the loop. The present context may be a job's."""
         if ended and not self._ended:
             self._loop.call_soon(self._report, context=self._context)
         self._ended += ended

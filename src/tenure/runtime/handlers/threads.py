@@ -25,7 +25,7 @@ THREAD_RETRY_MS: Final = 1 * limits.SECOND
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 Answer: TypeAlias = "asyncio.Future[list[Any]]"
-"""Of a call in a thread: its value and its error. `result_of` takes them out."""
+"""The value and the error of a call in a thread. `result_of` takes them out."""
 
 
 class Pool(Protocol[T_contra]):

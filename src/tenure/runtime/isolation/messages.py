@@ -64,7 +64,7 @@ class Cancel(Struct, frozen=True, tag=True):
 
 
 class Extended(Struct, frozen=True, tag=True):
-    """The answer to `Extend`. `is_held` False: another worker has the job, or, with `error`, Redis did not say.
+    """The answer to `Extend`. `is_held` False: another worker has the job, or, with `error`, Redis gave no answer.
 
     `is_unreachable`: Redis did not answer.
     """

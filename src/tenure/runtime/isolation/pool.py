@@ -1,7 +1,7 @@
 """Job processes: start them when jobs need them, reuse them, replace them when they die.
 
 Each runs one job at a time. A job ends only after its process has ended it or has died, so that no other worker runs
-the job beside this one.
+the job at the same time.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class ProcessPool:
         return {run: answer.result() for run, answer in asked.values() if run is not None and answer.done()}
 
     async def close(self) -> None:
-        """End idle processes, and wait for them until `PROCESS_EXIT_MS`. Those with a job go on until `end`."""
+        """End idle processes, and wait for them until `PROCESS_EXIT_MS`. Processes with a job continue until `end`."""
         self._closed = True
         for process in list(self._idle):
             self._dismiss(process)

@@ -1,4 +1,4 @@
-"""The running jobs that wait for the results of other jobs: each keeps its slot meanwhile."""
+"""The running jobs that wait for the results of other jobs: each keeps its slot while it waits."""
 
 from __future__ import annotations
 

@@ -71,12 +71,12 @@ class Gathering:
         return True
 
     def ripe(self, now: float) -> Group | None:
-        """The group that was claimed first, of those whose time has come."""
+        """The group that was claimed first among the ripe ones."""
         ripe = [group for group in self._groups if group.ripe_at <= now]
         return min(ripe, key=lambda group: group.first, default=None)
 
     def next_at(self) -> float:
-        """When the next group is ripe; infinite when there is none."""
+        """When the next group is ripe; infinite without groups."""
         return min((group.ripe_at for group in self._groups), default=math.inf)
 
     def take(self, group: Group) -> Batch:
@@ -92,7 +92,7 @@ class Gathering:
         return sum(len(group.held) for group in self._groups if group.key[0] == queue)
 
     def groups(self, but: str | None = None) -> int:
-        """How many groups there are, without those of the queue `but`. Each needs a slot."""
+        """How many groups there are, except for the queue `but`. Each needs a slot."""
         return sum(1 for group in self._groups if group.key[0] != but)
 
     def _drop(self, group: Group) -> None:

@@ -40,7 +40,8 @@ class Stop(IntEnum):
     """By a cancel request. What the handler returns still counts."""
     TIMEOUT = 2
     SILENCE = 3
-    """No heartbeat went through for a lease's length: other workers may soon run what must not run beside it."""
+    """No heartbeat went through for a lease's length: other workers may soon run jobs that must not run at the same
+    time."""
     SHUTDOWN = 4
     LOST = 5
 
@@ -52,7 +53,7 @@ Ended: TypeAlias = "tuple[Held | Batch, Outcomes, float]"
 """A handler that has ended: its outcomes, and when it ended."""
 
 
-class Runner(Protocol):
+class HandlerRunner(Protocol):
     """Calls the handlers of jobs. It reports each outcome once, after the handler has ended."""
 
     @property
@@ -86,7 +87,7 @@ NO_RUNNER: Final = NoRunner()
 class Run(Struct, eq=False, kw_only=True):
     """What occupies a slot. Times are seconds of the monotonic clock."""
 
-    runner: Runner = NO_RUNNER
+    runner: HandlerRunner = NO_RUNNER
     began: bool = False
     started_at: float = 0.0
     ended_at: float = 0.0
@@ -144,7 +145,7 @@ class Run(Struct, eq=False, kw_only=True):
         return verdict
 
     def decided(self) -> Outcomes:
-        """Return the postponed outcomes. A cancel request that came meanwhile counts."""
+        """Return the postponed outcomes. A cancel request that came until now counts."""
         verdict = self.verdict or ()
         return [(held, outcome if held.cancelled is None else Cancelled(held.cancelled)) for held, outcome in verdict]
 
@@ -168,12 +169,12 @@ class Held(Run, eq=False):
     asked_at: float = 0.0
     """When the claim was sent, by `Env.lease_clock`: the lease may have been running since then."""
     persistent: bool = False
-    """From the record's shape. A field, because it is read several times for each job."""
+    """Copied from the record's shape into a field, because it is read several times for each job."""
     phase: Phase = PENDING
     timeout_s: float | None = None
     extended_to: float | None = None
     cancelled: str | None = None
-    """The reason of a cancel request, perhaps empty; None: there was none."""
+    """The reason of a cancel request, perhaps empty; None without a request."""
     answered: bool = False
     """The handler has decided its outcome before the batch ended."""
     services: Any = None
@@ -182,7 +183,7 @@ class Held(Run, eq=False):
     """The `Job`, once the handler has asked for it."""
     batch: Batch | None = None
 
-    def prepare(self, services: Any, runner: Runner, now: float) -> None:
+    def prepare(self, services: Any, runner: HandlerRunner, now: float) -> None:
         """The lease has a slot. Its time begins."""
         self.services = services
         self.runner = runner
@@ -207,7 +208,7 @@ class Held(Run, eq=False):
         self.ended_at = now
 
     def read_payload(self, payload: bytes) -> None:
-        """Replace the payload in Redis by that of the store."""
+        """Replace the payload in Redis by the store's payload."""
         self.lease = structs.replace(self.lease, record=structs.replace(self.lease.record, payload=payload))
 
     def request_cancel(self, reason: str) -> None:
@@ -289,7 +290,7 @@ class Batch(Run, eq=False):
     members: list[Held]
     persistent: bool = False
 
-    def prepare(self, services: Any, runner: Runner, now: float) -> None:
+    def prepare(self, services: Any, runner: HandlerRunner, now: float) -> None:
         """The batch has a slot. The time of its members begins."""
         self.runner = runner
         for held in self.members:
@@ -310,7 +311,7 @@ class Batch(Run, eq=False):
         return Run.is_late(self, now)
 
     def open(self) -> Sequence[Held]:
-        """The members whose outcome is not decided."""
+        """The members without a decided outcome."""
         return [held for held in self.members if held.phase is Phase.RUNNING and not held.answered]
 
     @property

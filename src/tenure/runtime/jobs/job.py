@@ -280,7 +280,7 @@ def must_stop() -> bool:
         while not tenure.must_stop():
             poll(feed)
 
-    For long handlers in threads, above all those of persistent jobs; async handlers are cancelled. Outside a job it
+    For long handlers in threads, above all for persistent jobs; async handlers are cancelled. Outside a job it
     returns False.
     """
     job = current_job()

@@ -174,7 +174,7 @@ def _warn(held: Held, kind: str, error: BaseException, function: Callable[..., o
 
 
 def _encoded(held: Held, value: object) -> bytes:
-    """The result as bytes, or a note why there is none: the work is done, so the job does not run again."""
+    """The result as bytes, or a note why it has no bytes: the work is done, so the job does not run again."""
     try:
         result: object = held.spec.encode_result(value)
     except PayloadInvalid as error:

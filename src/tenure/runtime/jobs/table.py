@@ -68,8 +68,8 @@ class Inflight:
 
     @property
     def lasting(self) -> bool:
-        """Whether no job is held but persistent ones, and no handler runs but those of persistent jobs and those that
-        were given up."""
+        """Whether only persistent jobs are held, and the only handlers that run belong to persistent jobs or were given
+        up."""
         held = all(held.persistent for held in self._table.values())
         return held and all(run.persistent or run.abandoned for run in self.running)
 

@@ -39,13 +39,13 @@ def enqueued_ms(lease: Lease) -> int | None:
 
 
 class Latencies(Subscriber):
-    """Used from the event loop's thread only. `clock` is monotonic, `wall` that of the machine, both in seconds."""
+    """Used from the event loop's thread only. `clock` is monotonic, `wall` is the machine's clock, both in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._wall = wall
         self._present: dict[str, _Window] = {}
-        """Of each queue the counts of waits and of runs, by bucket."""
+        """The counts of waits and of runs of each queue, by bucket."""
         self._before: dict[str, _Window] = {}
         self._unreported: dict[str, _Window] = {}
         """The counts since the last report, which adds them to the present window."""

@@ -2,6 +2,6 @@
 -- KEYS[1] prefix
 -- ARGV id
 -- Returns: a row as in lib/view, or nothing
--- Invariant: changes nothing. Jobs that wait are found by `find`, those of other clients by `page`.
+-- Invariant: changes nothing. `find` finds jobs that wait, `page` finds jobs of other clients.
 --@include view
 return row_of(ARGV[1]) or false

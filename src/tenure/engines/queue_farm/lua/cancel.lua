@@ -1,7 +1,7 @@
 -- cancel: end a job that waits in `cancelled`.
 -- KEYS[1] prefix
 -- ARGV session number config id body
--- Returns: 1; 0 when there is none that waits; 2 when it is active: it cannot be asked to end.
+-- Returns: 1; 0 when no such job waits; 2 when it is active: it cannot be asked to end.
 -- Invariant: a job that runs is left alone.
 --@include begin answers back transition
 local session, number, id, body = ARGV[1], ARGV[2], ARGV[4], ARGV[5]

@@ -1,4 +1,4 @@
--- claim: lease the next batches, of the lanes whose turn it is.
+-- claim: lease the next batches, from the lanes that have their turn.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind alone of_lane
 -- `kind`: how many jobs the worker runs at one time; or h, a lease by hand. `of_lane`: most jobs of one lane, of one
@@ -80,7 +80,7 @@ local function task_of(data)
   return string.sub(data, 1, #head) == head and string.match(data, '"task":"([^"]*)"') or ''
 end
 
--- Take the next batch of a lane. Answers whether its next job must wait.
+-- Take the next batch of a lane. Returns whether its next job must wait.
 local function take(lane)
   local batch, task, room, own_kind = {}, nil, math.min(of_lane, limit - #rows), nil
   for _ = 1, @DROPS_MOST@ + room do

@@ -10,7 +10,7 @@ if again then return again end
 local time, lease = clock(), lease_of(worker, id)
 local batch = lease and lease.token == token and standing({ lane = lease.lane, token = token, worker = worker, lease })
 if not batch then return remember(session, number, '0') end
--- That of a worker lasts as long as its heartbeats.
+-- The lease of a worker lasts as long as its heartbeats.
 if lease.kind == 'h' then
   write_fetch(batch, time + ms)
   call('ZADD', key('holders'), time + ms, worker)

@@ -1,9 +1,9 @@
--- heartbeat: keep the batches of a worker, for original clients too, and take back those of dead workers.
+-- heartbeat: keep the batches of a worker, for original clients too, and take back batches of dead workers.
 -- KEYS[1] prefix
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease that was lost...}, {{id, token, ms of its claim} that was not asked about...}, ms until
 -- something is due or -1, {}, 1 when the worker holds something and the queue is paused
--- Invariant: an original client never finds a batch stalled whose worker sends this in time. Sending it again is
+-- Invariant: if the worker sends this in time, an original client never finds its batch stalled. Sending it again is
 -- harmless.
 --@include begin find silence orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]

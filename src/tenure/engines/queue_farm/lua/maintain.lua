@@ -1,4 +1,4 @@
--- maintain: take back the batches of dead workers, prune records, and open lanes whose task a worker offers now.
+-- maintain: take back the batches of dead workers, prune records, and open lanes for the tasks that a worker offers.
 -- KEYS[1] prefix
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {reclaimed, pruned, unparked, 1 when there is more}
@@ -36,8 +36,8 @@ local gone = call('SDIFF', key('known'), wire('active'))
 for n = 1, math.min(#gone, limit) do
   if not call('HGET', key('claims'), gone[n]) then place(config, time, gone[n]) end
 end
--- Batches whose worker holds nothing: another program damaged its leases. What is active there counts as an original
--- client's.
+-- Batches of a worker that holds nothing: another program damaged its leases. What is active there counts as an
+-- original client's.
 local page =
   call('HSCAN', key('claims'), string.match(call('HGET', key('meta'), 'claimed') or '', '^%d+$') or '0', 'COUNT', limit)
 if page[1] == '0' then

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV state lane offset limit place number mark entry
 -- Returns: {how many there are, {place, number, mark, entry} of the next page or nothing, row...}
--- Invariant: changes nothing. Of a lane that waits for its turn, only the next job is among the ready ones.
+-- Invariant: changes nothing. In a lane that waits for its turn, only the next job is ready.
 --@include begin back view pages
 local state, lane = ARGV[1], ARGV[2]
 open_page(3)

@@ -29,7 +29,7 @@ end
 
 local woken = false
 
--- End one job of a batch. Answers whether it waits again.
+-- End one job of a batch. Returns whether it waits again.
 local function settle_one(lease)
   local kind, who = lease.outcome, { worker = worker, token = lease.token, started = lease.claimed }
   local job = job_of(lease.id)
@@ -69,7 +69,7 @@ local function settle_batch(leases)
   place(config, time, leases.lane, front and #again > 0)
 end
 
--- What returns to the front does so in the order of the claims; the others keep that of the call.
+-- Jobs that return to the front do so in the order of the claims; the others keep the order of the call.
 table.sort(order, function(a, b)
   local first, second = a[1].outcome == 'l' or a[1].outcome == 'k', b[1].outcome == 'l' or b[1].outcome == 'k'
   if first and second then return tonumber(a.token) > tonumber(b.token) end

@@ -5,7 +5,7 @@
 --   replace: '1': a record of this id, which a Tenure worker keeps, makes way for the item.
 --   session...: of pipelines that have been executed. Their answers are removed.
 -- Returns: 1 added, 0 there is an item of this id, -1 a Tenure worker has ended or parked one and keeps it.
--- Invariant: that of `enqueue`; a call that arrives again changes nothing and gets the first answer.
+-- Invariant: the same as in `enqueue`; a call that arrives again changes nothing and gets the first answer.
 local call, prefix, id, number, stray_ms = redis.call, KEYS[1], ARGV[1], ARGV[4], ARGV[5] or ''
 local item, queue, done = prefix .. ':item:' .. id, prefix .. ':queue', prefix .. ':done:' .. ARGV[3]
 local kept, attempts, passing, later = prefix .. ':kept', prefix .. ':attempts', prefix .. ':passing',

@@ -8,7 +8,7 @@
 -- the job runs alone, and the worker claims nothing else for `how` ms; -1: the worker is to prepare for such a
 -- job; else 0. At most one id comes from `taken`: the one that a wait before this call took out of the queue, or one
 -- that such a claim left there.
--- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire whose value
+-- Invariant: a claimed id has left `queue` or `taken`, is once in `processing`, and has a lease on the wire; its value
 -- is a token higher than any before it. An id that another client holds stays in `processing`. A raw payload that the
 -- worker has no handler for goes to the left end of `queue`, for other workers. A call reads at most MAX_CALL_BYTES and
 -- one item.
@@ -19,7 +19,7 @@ local limit, lease_ms, kind = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local by_hand = tonumber(kind) == nil
 local held_key = key('held:' .. worker)
 
--- Renew a lease by hand whose claim was sent again: it has the time that is asked for now, and never less than it had.
+-- Renew a lease by hand after its claim was sent again: it gets the time that is asked for now, never less than it had.
 -- False: it has ended, and another client may be about to take the item, so this call claims another one.
 local function renewed(id, token, claim, data)
   local lease, whole = lease_of(id)
@@ -96,7 +96,7 @@ local function take(id, data, hash, failures, crashes, alone_kind)
 end
 
 -- Forget our record of a lease that is no longer on the wire: it ended, and another program's cleaner came first.
--- Answers the counts of the job, and whether it was a crash too many.
+-- Returns the counts of the job, and whether it was a crash too many.
 local function lapsed(id, claim, data, tries)
   forget_claim(id, claim)
   if claim and claim.hash == hash_of(data) then

@@ -4,7 +4,7 @@
 --   number: as of `take`
 --   same: the data that was leased, or its hash, if there is more of it than @COMPARED_MAX@ bytes.
 -- Returns: '1', or the answer that is remembered; or '', nothing was done, and `finish` is to be called.
--- Invariant: that of `finish`. All special cases are left to it.
+-- Invariant: the same as in `finish`. All special cases are left to it.
 local call, prefix, session, number, id = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local value, done, item = ARGV[4] .. ' ' .. ARGV[5], prefix .. ':done:' .. session, prefix .. ':item:' .. id
 local old, new = prefix .. ':leased_by_session:' .. id, prefix .. ':lease:' .. id
@@ -19,7 +19,7 @@ if #data > @COMPARED_MAX@ then
 end
 if data ~= ARGV[6] then return '' end
 local leased, later = prefix .. ':leased', prefix .. ':later'
--- With its second copies, see lib/claims. In a list of our own leases alone there are none, and the id is mostly near
+-- Second copies go too, see lib/claims. A list of Tenure's leases alone has no second copies, and the id is mostly near
 -- an end.
 local processing, how = prefix .. ':processing', '0'
 local listed = call('LLEN', processing)
@@ -31,7 +31,7 @@ local unleased, meta = prefix .. ':unleased', prefix .. ':meta'
 local is_special = call('EXISTS', meta, attempts, passing, stray, unleased, later) > 0
 local marked = is_special and call('EXISTS', attempts, passing, stray, unleased, later) > 0
 if marked then
-  -- Of the right type, before anything has changed.
+  -- This fails if the type is wrong, before anything has changed.
   call('HLEN', attempts)
   call('HLEN', passing)
   call('ZCARD', stray)
@@ -40,7 +40,7 @@ if marked then
 end
 -- It adds nothing, so the rest runs at the memory limit as well.
 if call('LREM', processing, how, id) == 0 then return '' end
--- Of these two the type is not known. The record is there, unless another program has removed it.
+-- The types of these two are not known. The record is there, unless another program has removed it.
 local noted = redis.pcall('ZREM', prefix .. ':due', id)
 local known = type(noted) == 'table' and noted or redis.pcall('HDEL', leased, id)
 if known ~= 1 then

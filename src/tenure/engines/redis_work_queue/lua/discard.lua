@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number id
 -- Returns: '1', or '0' when there is no such item, or it is held.
--- Invariant: nothing of the item is left. Of one that is aside only that goes: `item:<id>` is another one by now.
+-- Invariant: nothing of the item is left. If the item is aside, `item:<id>` stays: it is another item by now.
 --@include begin types answers leases claims ends remove transition
 local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 local again = transition(session, number)

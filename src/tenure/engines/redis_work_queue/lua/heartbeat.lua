@@ -3,8 +3,8 @@
 -- ARGV config worker (id token)...
 -- Returns: {position of a lease asked about that is lost...}, {id, token, claimed}... held but not asked about, ms
 -- until more is due or -1
--- Invariant: a renewed lease is on the wire with a new time to live; a lease that another client has taken, or whose
--- item is gone, is forgotten. Sending it again is harmless.
+-- Invariant: a renewed lease is on the wire with a new time to live; a lease that another client has taken, or that has
+-- no item, is forgotten. Sending it again is harmless.
 --@include begin types back duework orphaned
 local config, worker = cjson.decode(ARGV[1]), ARGV[2]
 local held_key = key('held:' .. worker)

@@ -17,7 +17,7 @@ local pruned, more = maintenance.forget_old(config, time, limit)
 more = forget_leftovers() or more or promoted >= limit or reclaimed >= limit
 
 -- Put parked items back to the front, where they were when they were parked, in their order: the last one first. If an
--- item of the same id was added meanwhile, the parked one waits for its end.
+-- item of the same id was added since, the parked one waits for its end.
 local function unpark(task)
   local parked = key('unroutable:' .. task)
   local ids, front = call('ZRANGE', parked, -limit, -1), {}

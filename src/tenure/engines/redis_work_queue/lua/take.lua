@@ -1,10 +1,10 @@
 -- take: the short way to lease one item by hand, when there is nothing special about it.
 -- KEYS[1] prefix
 -- ARGV session number worker lease_ms grace_ms
---   number: of the call in its session, ten digits: the order of such texts is that of the numbers.
+--   number: of the call in its session, ten digits, so that the texts sort as the numbers do.
 -- Returns: {data, id, token}, and how often leases of the item have expired, if any has; an empty list, the queue is
 -- empty; or 0, nothing was done, and `claim` is to be called.
--- Invariant: that of `claim`. All special cases are left to it.
+-- Invariant: the same as in `claim`. All special cases are left to it.
 local call, prefix, number, worker = redis.call, KEYS[1], ARGV[2], ARGV[3]
 local done = prefix .. ':done:' .. ARGV[1]
 local before = call('GET', done)
@@ -37,7 +37,7 @@ if not id then
   if before then call('DEL', done) end
   return {}
 end
--- From here on, a special case first returns the item to the queue.
+-- A special case after this line first returns the item to the queue.
 local function back(answer)
   call('LMOVE', processing, queue, 'LEFT', 'RIGHT')
   return answer

@@ -1,4 +1,4 @@
--- unmark: forget marks of ids whose item is gone.
+-- unmark: forget marks of ids without an item.
 -- KEYS[1] prefix
 -- ARGV kind start count
 -- `kind`: `unleased` or `stray`.

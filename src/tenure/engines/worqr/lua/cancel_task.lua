@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV session number config limit body task md5
 -- Returns: `1 ` when more may wait, else `0 `, and how many ended
--- Invariant: all workers get the message, those of originals too; a process of Tenure has the request until it ends. Of
--- the processes, looks at MAX_GHOST_LOOK at most. The marker goes only with the last copy in this queue.
+-- Invariant: all workers get the message, the originals' too; a process of Tenure has the request until it ends.
+-- Looks at MAX_GHOST_LOOK processes at most. The marker goes only with the last copy in this queue.
 --@include cancels answers transition
 local session, number, limit, body, task, md5 = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 local config = cjson.decode(ARGV[3])

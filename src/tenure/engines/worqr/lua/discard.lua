@@ -17,7 +17,7 @@ if (not job or job.s ~= 'active') and redis.sha1hex(task) == id and call('LREM',
 elseif job and job.s ~= 'active' then
   local ended = job.s ~= 'scheduled' and job.s ~= 'unroutable'
   forget(pid, job)
-  if not ended then free_last(job.d, md5) end -- that of an ended task is another one's
+  if not ended then free_last(job.d, md5) end -- the marker of an ended task belongs to another task
   done = true
 end
 return remember(session, number, done and '1' or '0')

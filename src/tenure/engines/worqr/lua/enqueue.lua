@@ -1,7 +1,7 @@
 -- enqueue: add tasks to the left end of a queue, and wake those that wait.
 -- KEYS[1] prefix
 -- ARGV session number (md5 task)...
--- `md5`: of a unique task, whose marker must not exist; else ''.
+-- `md5`: if the task is unique, its MD5, and its marker must not exist; else ''.
 -- Returns: a string of one character a task: 1 added, 0 another one has the marker
 -- Invariant: a unique task is in the queue exactly when this call wrote its marker.
 --@include jobs answers layout

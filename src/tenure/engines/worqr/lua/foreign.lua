@@ -3,8 +3,8 @@
 -- ARGV config cursor count
 -- Returns: {the next cursor, how many tasks returned to the queue}
 -- Invariant: a process id without a list goes. A process of the original returns to the front when no live worker of
--- the original has served the queue for `config.stray` ms: before that, it may be at work. Sending it again is
--- harmless.
+-- the original has served the queue for `config.stray` ms. Race: before that, the worker of the process may be at work.
+-- Sending it again is harmless.
 --@include originals
 local config, cursor, count = cjson.decode(ARGV[1]), ARGV[2], ARGV[3]
 allow_when_full()

@@ -2,8 +2,8 @@
 -- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV grace_ms md5...
 -- Returns: how many were removed
--- Invariant: a marker goes when its task was nowhere at two searches `grace_ms` apart, and nothing has enqueued it in
--- between. Sending it again is harmless.
+-- Invariant: a marker goes when its task was nowhere at two searches with `grace_ms` between them, and nothing has
+-- enqueued it in between. Sending it again is harmless.
 --@include names
 local grace_ms = tonumber(ARGV[1])
 allow_when_full()

@@ -1,7 +1,7 @@
 -- retry: run a job that is aside again, its counters reset.
 -- KEYS[1] prefix
 -- ARGV session number id changed task md5 new_md5
--- `changed` 1: it runs with the bytes `task` instead of its own, whose MD5 is `md5`; `new_md5` is that of `task`.
+-- `changed` 1: it runs with the bytes `task` instead of its own. `md5` belongs to its own bytes, `new_md5` to `task`.
 -- Returns: 1; 0 when there is no such job aside, or it was unique, and another one has the marker now
 -- Invariant: it is at the left end of the queue, and no longer aside. One that was unique has its marker.
 --@include view uniques answers transition

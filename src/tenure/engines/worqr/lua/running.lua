@@ -3,7 +3,7 @@
 -- ARGV name
 -- `name`: the sha1 of the bytes.
 -- Returns: a row as in lib/view, or nothing
--- Invariant: changes nothing. Of the other processes, looks at MAX_GHOST_LOOK at most.
+-- Invariant: changes nothing. Looks at MAX_GHOST_LOOK other processes at most.
 --@include view
 local name = ARGV[1]
 local own = pid_of(name)

@@ -2,8 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV config pid...
 -- Returns: how many tasks returned to the queue
--- Invariant: a task returns to the front when its process was in no set, and no process of Tenure, at two looks
--- `config.stray` ms apart. Sending it again is harmless.
+-- Invariant: a task returns to the front when its process was in no set, and no process of Tenure, at two looks with
+-- `config.stray` ms between them. Sending it again is harmless.
 --@include originals
 local config = cjson.decode(ARGV[1])
 allow_when_full()

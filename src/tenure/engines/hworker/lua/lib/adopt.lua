@@ -46,7 +46,7 @@ local function remove_phantom()
   call('HINCRBY', key('meta'), 'phantoms', 1)
 end
 
--- Look at up to ADOPT_MOST jobs in each of the two places. Of many broken ones each call looks at some.
+-- Look at up to ADOPT_MOST jobs in each of the two places. Each call looks at some if many are broken.
 local function adopt(config, time)
   local newest = call('LINDEX', failed_list, 0)
   if newest and not is_known_newest(newest) then

@@ -1,4 +1,4 @@
--- lib cancels: what becomes of a job that is kept beside the list and does not run any more.
+-- lib cancels: what becomes of a job that is kept outside the list and does not run any more.
 --@include view
 local function discard(id, job) remove(id, job) end
 

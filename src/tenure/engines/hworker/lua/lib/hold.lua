@@ -1,6 +1,6 @@
 -- lib hold: how a worker takes a job out of the list. One that a worker holds is in `progress`, which has no bytes for
--- two jobs: a copy of a job that is in progress, or kept beside, gets an id of its own. Else one entry would stand for
--- both, and the end of one would lose the other.
+-- two jobs: a copy of a job that is in progress, or kept outside the list, gets an id of its own. Else one entry would
+-- stand for both, and the end of one would lose the other.
 --@include back counts nexttokens
 
 -- The same job with an id of its own. Nil for bytes that are no pair.
@@ -46,7 +46,7 @@ local hold = {
     return taken, 0
   end,
 
-  -- Take a job out of its list. Answers its id and bytes; nil when it has to wait.
+  -- Take a job out of its list. Returns its id and bytes; nil when it has to wait.
   take = function(source, data, job, micros, session)
     local own, id = unmistakable(data, name_of(data), job, session)
     if not own then return nil end

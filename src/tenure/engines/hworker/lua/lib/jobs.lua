@@ -51,7 +51,7 @@ local function remove_failed(data)
   call('LREM', failed_list, -1, data)
 end
 
--- Remove a job from its place, also from that of the originals.
+-- Remove a job from its place, also from the originals' place.
 local function remove(id, job)
   if job.s == 'active' or job.s == 'scheduled' then
     if is_in_progress(job) then call('HDEL', progress, job.d) end
@@ -75,7 +75,7 @@ local function note_end(config, id, job, state, score)
   call('ZADD', key(state), string.format('%.17g', score), id)
 end
 
--- End a job, whose place is free already, in failed, broken or cancelled.
+-- End a job in failed, broken or cancelled. The caller has removed it from its place.
 local function finish(config, time, id, job, state, body)
   job.e, job.v = body, nil
   if state == 'failed' then

@@ -2,7 +2,7 @@
 --@include hold
 local leaving = {
   forget_marks = nothing,
-  -- The id of a job in a queue of another protocol. Of two jobs with one id the later one moves under the hash of its
+  -- The id of a job in a queue of another protocol. If two jobs have one id, the later moves under the hash of its
   -- bytes and token.
   id_of = function(data, move, token, there)
     local id = name_of(data)

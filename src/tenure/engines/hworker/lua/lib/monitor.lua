@@ -1,10 +1,10 @@
 -- lib monitor: jobs of other clients that are in progress for too long go to the front of the list, as the original's
 -- monitor does. Their age is counted from when their entry was first seen here: the clock of another machine may be
--- wrong. A pass goes through `progress` in pages; `observed` has the entries of the last pass, `observing` those of
--- this one.
+-- wrong. A pass goes through `progress` in pages; `observed` has the entries of the last pass, `observing` the entries
+-- of this one.
 --@include jobs
 
--- Return a job to the list that has been in progress for too long. Answers whether it was returned.
+-- Return a job to the list that has been in progress for too long. Returns whether it was returned.
 local function check_entry(config, time, data, value)
   if data == PHANTOM then
     call('HDEL', progress, data)
@@ -25,7 +25,7 @@ local function check_entry(config, time, data, value)
   return true
 end
 
--- Look at a page. Answers how many were returned.
+-- Look at a page. Returns how many were returned.
 local function observe(config, time, limit)
   if call('EXISTS', progress) == 0 then return 0 end
   local cursor = call('HGET', key('meta'), 'observing') or '0'

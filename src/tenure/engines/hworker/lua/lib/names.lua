@@ -1,4 +1,4 @@
--- lib names: the keys that originals know, and those of Tenure. The prefix is `hworker-tenure-<name of the pool>`.
+-- lib names: the keys that originals know, and Tenure's keys. The prefix is `hworker-tenure-<name of the pool>`.
 --@include begin
 local pool = string.sub(prefix, #'hworker-tenure-' + 1)
 local waiting, progress = 'hworker-jobs-' .. pool, 'hworker-progress-' .. pool

@@ -1,6 +1,6 @@
 -- lib stamps: times as hworker writes them, JSON of an ISO 8601 time in UTC with up to 12 digits behind the second.
 
--- The date of a number of days since 1970, in the calendar whose years begin in March (H. Hinnant, "chrono-compatible
+-- The date of a number of days since 1970, in a calendar with years that begin in March (H. Hinnant, "chrono-compatible
 -- low-level date algorithms").
 local function date_of(days)
   local shifted = days + 719468
@@ -13,7 +13,7 @@ local function date_of(days)
   return year + era * 400 + (number <= 2 and 1 or 0), number, rest - math.floor((153 * month + 2) / 5) + 1
 end
 
--- A time as text. The six digits below the microsecond are those of a token: so no two claims write the same time.
+-- A time as text. The six digits below the microsecond come from a token, so no two claims write the same time.
 local function stamp(micros, token)
   local seconds = math.floor(micros / 1000000)
   local days = math.floor(seconds / 86400)

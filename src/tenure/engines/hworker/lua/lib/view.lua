@@ -4,7 +4,7 @@
 
 local function text(value) return value and tostring(value) or '' end
 
--- A job that waits; nil for what is none.
+-- The row of a job that waits; nil for data that is not a job.
 local function waiting_row(data)
   if data == PHANTOM then return nil end
   local known = counts.of(data)

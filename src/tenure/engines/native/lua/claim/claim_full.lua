@@ -7,7 +7,7 @@
 -- Returns: {ms until more is due or -1, {id, record, token, failures, crashes}..., {dropped id...}, how, left}. `left`:
 -- about how many jobs could be claimed next. `how` above 0: the job runs alone, and the worker claims nothing else for
 -- `how` ms; -1: the worker is to prepare for such a job; else 0. An error when another program's data is in the place
--- of the list whose turn it is.
+-- of the list that has its turn.
 -- Invariant: a claimed job is in `held:<worker>` and no longer in line; its worker is in `holders`; its token is higher
 -- than any before; a lane has no more jobs held than its limit, or `of_lane`; no limit of a job is exceeded.
 --@include begin config answers wake nearest waitingtypes onhold claimedagain picks suspects claimorder

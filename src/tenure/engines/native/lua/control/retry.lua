@@ -18,7 +18,8 @@ if again then return again end
 local outdated_map = outdated(tonumber(ARGV[6]))
 if outdated_map then return outdated_map end
 local state, detail, record = find(id)
--- The record with the new payload, limits, share and unique key. A malformed one becomes that of a raw payload.
+-- The record with the new payload, limits, share and unique key. A malformed record becomes the record of a raw
+-- payload.
 local function edit(record)
   if not edited or not record then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')

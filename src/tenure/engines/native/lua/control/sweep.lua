@@ -40,7 +40,7 @@ local function end_all(ids)
   end
 end
 
--- End the wanted ones of these jobs, whose entries are in the same order; the next call passes the others over.
+-- End the wanted ones of these jobs (`entries` has the same order); the next call passes the others over.
 local function end_wanted(ids, entries, take_out)
   for n, id in ipairs(ids) do
     if is_wanted(id) then
@@ -52,8 +52,8 @@ local function end_wanted(ids, entries, take_out)
   end
 end
 
--- Where to continue in a place whose front is served meanwhile: behind the last entry that was passed over. When that
--- entry has gone, those before it have gone, too, or may be looked at again.
+-- Where to continue in a place: behind the last entry that was passed over. Race: claims serve the front between two
+-- calls. When that entry has gone, all entries before it have gone, too, or may be looked at again.
 local function start_of(rank) return rank and rank + 1 or 0 end
 
 local function end_in_order(place, first)
@@ -80,8 +80,8 @@ local function ask(worker)
   end
 end
 
--- The workers are few; each holds a limited number of jobs. They are asked in the order of their names: that of their
--- leases changes with every heartbeat. Mostly one call asks all.
+-- The workers are few; each holds a limited number of jobs. They are asked in the order of their names: the order of
+-- their leases changes with every heartbeat. Mostly one call asks all.
 local function ask_workers()
   local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
   table.sort(workers)

@@ -2,10 +2,10 @@
 -- KEYS[1] prefix
 -- ARGV session number room job...
 -- room: a number, and a job is (id record): it is next in line, and its id was drawn. Or `<number> <version> <each>`:
--- the version of the map of the queue's partitions that the caller knows (0: there is none); each 2: as above; each 4:
+-- the version of the map of the queue's partitions that the caller knows (0: no map); each 2: as above; each 4:
 -- a job is (id record due own).
 -- Returns: a string of one character a job: 1 added, 0 existed; - for a call without jobs, which gives up a move.
--- Behind them ! if there was nothing to claim before.
+-- A ! follows them if there was nothing to claim before.
 -- Invariant: a job that was added is in `jobs` and in exactly one of `ready` and `scheduled`. Without room for all
 -- nothing is added.
 --@include keys answers wake words digits queued
@@ -27,8 +27,8 @@ if not room then
   if refused then return refused end
 end
 
--- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (Of `jobs`, the
--- first one that is written, it is one by itself.)
+-- Reads of the keys that are written below: a wrong type is an error here, before anything has changed. (The first
+-- write is to `jobs`, which fails by itself.)
 call('LLEN', key('ready'))
 is_awake()
 local max_length = room > 0 and call('HGET', key('settings'), 'max_length')

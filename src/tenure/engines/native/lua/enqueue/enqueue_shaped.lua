@@ -1,8 +1,8 @@
 -- enqueue_shaped: add jobs of which some have a lane, a priority or a unique key, or are persistent. As `enqueue` else.
 -- KEYS[1] prefix
 -- ARGV session number room (id record due rule)...
--- room: as with `enqueue`; with `?` behind it, only jobs whose lane, key or id is here are added: see lib asked. rule:
--- see lib addjobs.
+-- room: as with `enqueue`; with `?` behind it, only jobs with a lane, key or id that is here are added: see lib asked.
+-- rule: see lib addjobs.
 -- Returns: a string of one character a job: 1 added, 0 existed, or the letter of what was done because another job has
 -- its unique key (see `resolve`), ? it belongs to another partition; then `<length>:<id>` of the other job for every
 -- letter, and `!` as with `enqueue`.

@@ -20,7 +20,7 @@ local function add(id, due, worker, claim)
     seen[id] = true
     local progress = claim ~= '' and call('HGET', key('progress'), id) or ''
     local asked = claim ~= '' and call('HGET', key('cancelling'), id) or ''
-    -- Of the errors only the newest: show has all.
+    -- Only the newest error: show has all.
     local tries = string.match(call('HGET', key('tries'), id) or '', '^[^\n]*\n?[^\n]*')
     rows[#rows + 1] = { id, head_of_record(record), tries, due, worker, claim, '', progress, asked }
   end
@@ -67,7 +67,7 @@ local function read_list(list)
   end
   local is_counted = may_skip and list ~= 'turns' and passed + left <= look
   local from = is_counted and 0 or passed
-  -- Of `turns` not each entry is a job that is shown here.
+  -- In `turns` not each entry is a job that is shown here.
   local count = (may_skip or list == 'turns') and look or left
   local at = passed
   for n, entry in ipairs(left > 0 and count > 0 and call('LRANGE', name, from, from + count - 1) or {}) do
@@ -123,7 +123,7 @@ local function read_limited()
   end
 end
 
--- The lists of waiting jobs from the cursor on. That of a priority may have gone since.
+-- The lists of waiting jobs from the cursor on. The list of a priority may have gone since.
 local function read_lists()
   local function rank(list)
     if list == 'isolated' or list == 'turns' then return list == 'turns' and -0.5 or 1000 end
@@ -147,7 +147,7 @@ local function read_scheduled()
   end
 end
 
--- Worker by worker, in the order of their names: that of their leases changes with every heartbeat.
+-- Worker by worker, in the order of their names: the order of their leases changes with every heartbeat.
 local function read_held()
   local workers = call('ZRANGE', key('holders'), 0, @MAX_HOLDERS@ - 1)
   table.sort(workers)

@@ -6,7 +6,7 @@ local function check_all(command, suffixes)
   for _, suffix in ipairs(suffixes) do call(command, key(suffix)) end
 end
 
--- Whether no key is there of those that `check_waiting` checks, except those of lanes.
+-- Whether none of the keys that `check_waiting` checks is there, except keys of lanes.
 local only_lanes = false
 
 -- The keys by which jobs of lanes, priorities and unique keys wait, and what stops jobs. Most queues lack most of them,

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix of the namespace
 -- ARGV session number ms name...
 -- Returns: 1
--- Invariant: a limit whose time is over has no key. Leases keep their places.
+-- Invariant: a limit has no key after its time is over. Leases keep their places.
 --@include begin answers
 local session, number, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 allow_when_full()

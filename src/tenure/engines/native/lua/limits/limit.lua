@@ -3,7 +3,7 @@
 -- ARGV name
 -- Returns: {what is stored or '', its state or '', places that are held, {queue's prefix, lanes that wait, their
 -- jobs...}, now in ms, the numbers that the code of a job gave that runs or waits, or '', {queue's prefix, id, worker,
--- since in ms of jobs that hold places...}}. Of the lanes of a queue, the jobs of the first MAX_GATES count.
+-- since in ms of jobs that hold places...}}. The jobs of the first MAX_GATES lanes of a queue count.
 -- Invariant: changes nothing.
 --@include begin holding
 local name, waiting = ARGV[1], {}

@@ -3,8 +3,8 @@
 -- ARGV known start queue
 -- known: how many notes the caller knows of. start: how names of the limit begin; empty: only read.
 -- Returns: {1 if the caller knows all others, {}}; else {0, {start, queue, start, queue...}}, all notes.
--- Invariant: a note is added only by a caller that knows all others, and is never changed. So limits whose names may
--- meet belong to one queue.
+-- Invariant: a note is added only by a caller that knows all others, and is never changed. So limits with names that
+-- may meet belong to one queue.
 --@include begin
 local known, start, queue = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 if call('HLEN', key('homes')) ~= known then return { 0, call('HGETALL', key('homes')) } end

@@ -1,5 +1,5 @@
--- limits: names of limits for which numbers are stored, then of those for which jobs wait, then of those of which jobs
--- hold places, then of those that rest.
+-- limits: names of limits for which numbers are stored, then names for which jobs wait, then names with places that
+-- jobs hold, then names that rest.
 -- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV place cursor limit
 -- place: limits, waiting, used or resting. A limit may be in several of them.

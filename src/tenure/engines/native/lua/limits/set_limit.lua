@@ -1,7 +1,7 @@
--- set_limit: store numbers of a limit, which replace those of the code at once; or remove them.
+-- set_limit: store numbers of a limit, which replace the code's numbers at once; or remove them.
 -- KEYS[1] prefix of the keys that belong to no queue
 -- ARGV session number name clear concurrency interval burst
--- clear 1: remove what is stored, also a rest. Of the numbers, an empty one leaves what is stored.
+-- clear 1: remove what is stored, also a rest. An empty number leaves what is stored.
 -- Returns: 1, or 0 when there was nothing to remove.
 -- Invariant: every queue in which jobs wait for the limit tries one of them.
 --@include begin answers lanes

@@ -3,7 +3,7 @@
 -- ARGV session number (lane parked)...
 -- parked: - closes the lane; else it opens it: '', or the text that `parked` had of it at the other server.
 -- Returns: 1
--- Invariant: a lane that users or failures parked stays as it is. Of a closed lane nothing is claimed.
+-- Invariant: a lane that users or failures parked stays as it is. Workers claim nothing of a closed lane.
 --@include begin types answers find ends rows transition
 local session, number = ARGV[1], ARGV[2]
 local again = transition(session, number)

@@ -3,8 +3,8 @@
 -- ARGV move letters
 -- letters: one for each job: 1 it arrived, 0 it did not. None: nothing of the move was added.
 -- Returns: 1, or 0 when this move has ended before.
--- Invariant: the jobs are in `moving`, or returned to the ends of their lists in their order; but one whose id a
--- producer has used again meanwhile is the same job, and not returned. Sending it again is harmless.
+-- Invariant: the jobs are in `moving`, or returned to the ends of their lists in their order; but a job with an id
+-- that a producer has used again during the move is the same job, and not returned. Sending it again is harmless.
 --@include begin types find ends admit rows
 local move, letters = ARGV[1], ARGV[2]
 allow_when_full()

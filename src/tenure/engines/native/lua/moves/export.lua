@@ -1,4 +1,4 @@
--- export: take jobs out of a queue that moves to another server; or answer those of a move that has not ended.
+-- export: take jobs out of a queue that moves to another server; or return the jobs of a move that has not ended.
 -- KEYS[1] prefix
 -- ARGV session number move to limit bytes looks
 -- looks: how many entries of lists of waiting jobs to remove, tombstones included.
@@ -16,7 +16,7 @@ check_types()
 local time = clock()
 local begins = page.begin({ ARGV[3], ARGV[4], time }, tonumber(ARGV[5]), tonumber(ARGV[6]))
 
--- Free a job's lane and its key. Answers the job that waits for this one to end.
+-- Free a job's lane and its key. Returns the job that waits for this one to end.
 local function free(id, shape)
   lane_ends.unblock(id)
   lane_ends.leave(shape, id)
@@ -45,7 +45,8 @@ local function take(kind, id, place, follows)
   return true
 end
 
--- Whether an entry is that of the job with its id, and no tombstone. The tombstones of a name are in front of the job.
+-- Whether an entry belongs to the job with its id, and is not a tombstone. The tombstones of a name are in front of the
+-- job.
 local function is_here(list, id)
   local name = tombstone_name(list, id)
   if list == 'isolated' or call('HEXISTS', key('ghosts'), name) == 0 then return true end
@@ -57,7 +58,7 @@ local function is_here(list, id)
   return false
 end
 
--- Take jobs from the end of a list. Answers how many entries were removed, and whether there is no room for more.
+-- Take jobs from the end of a list. Returns how many entries were removed, and whether there is no room for more.
 local function take_entries(list)
   local entries, kind = call('LRANGE', key(list), -page.left, -1), list == 'isolated' and 'i' or 'w'
   local removed = 0

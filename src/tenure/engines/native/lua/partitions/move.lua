@@ -1,5 +1,5 @@
 -- move: take jobs out of a partition that they do not belong to since the number of partitions was changed; or answer
--- those of a move that has not ended.
+-- the jobs of a move that has not ended.
 -- KEYS[1] prefix
 -- ARGV move id
 -- move: its name. id: take only this job; '': continue where the last call stopped.
@@ -95,7 +95,7 @@ local function take_due()
   end
 end
 
--- Look at the next page. Answers how much had to stay there, how much was looked at, and whether the page is done.
+-- Look at the next page. Returns how much had to stay there, how much was looked at, and whether the page is done.
 local function look(phase, cursor)
   local page = call('HSCAN', key(phase), cursor, 'COUNT', has_large() and @MOVE_LARGE@ or @MOVE_MOST@)
   local stuck = 0

@@ -3,8 +3,8 @@
 -- ARGV version number before partition max_length (setting value)...
 -- setting: one that this partition gets with the map; an empty value takes it away.
 -- Returns: the map that is noted then, as lib noted has it
--- Invariant: the noted version only grows; of one version, only that this same change is over (before: 0) is noted
--- later. From then on a caller that knows an older one is refused. Settings are set once for a version, with its note,
+-- Invariant: the noted version only grows; for one version, only that this same change is over (before: 0) is noted
+-- later. After that, a caller that knows an older one is refused. Settings are set once for a version, with its note,
 -- so no late copy of the call takes a newer setting back. Sending it again is harmless.
 --@include begin
 allow_when_full()

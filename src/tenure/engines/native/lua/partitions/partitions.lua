@@ -22,7 +22,7 @@ end
 
 local version, number, before = parsed(noted)
 local stored_version, stored_number, stored_before = parsed(stored)
--- Of one version, the map whose change is over is newer.
+-- Within one version, the map with a change that is over is newer.
 local is_end = version == stored_version and number == stored_number and before == '0' and stored_before ~= '0'
 if version > stored_version or is_end then
   stored = noted

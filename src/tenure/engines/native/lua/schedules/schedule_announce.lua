@@ -5,7 +5,7 @@
 -- Returns: {now, {name, current digest, planned, last planned}... to be put, {name}... refused, {name}... ended}
 -- Invariant: a schedule of the source ends when no worker has announced it for `ttl_ms`, while workers of the source
 -- have announced themselves for that time. A source without a worker for `ttl_ms` gives its names to one that has them.
--- Of two definitions that workers announce, the later one stays. Sending it again is harmless by nature.
+-- If workers announce two definitions, the later one stays. Sending it again is harmless by nature.
 --@include begin schedules
 local source, ttl = ARGV[1], tonumber(ARGV[2])
 allow_when_full()

@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV session number name definition expected planned fire map ttl_ms earlier
 -- definition: `<digest> <source, or ->` newline JSON. expected: the digest of the definition that it replaces; empty:
--- there is none. planned, fire: the next tick, and when it is due; 0: none. map: the version of the map of the queue's
+-- no definition. planned, fire: the next tick, and when it is due; 0: none. map: the version of the map of the queue's
 -- partitions that the caller knows; it has checked whether its jobs can be there. earlier: names that the schedule had,
 -- with spaces between them.
 -- Returns: 1, or 0 when the queue has another definition of this name, or has none, or the planned tick has run.

@@ -1,7 +1,7 @@
 -- settle_full: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind: c completed, r retry, d retry that does not count (head: the limit that rests meanwhile, or ''), l released, k
+-- kind: c completed, r retry, d retry that does not count (head: the limit that rests until then, or ''), l released, k
 -- crashed, u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept, or the delay
 -- of a retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.

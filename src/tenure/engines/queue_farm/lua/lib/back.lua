@@ -37,7 +37,7 @@ local function token_of(worker, id)
   return lease and lease.token
 end
 
--- The leases that a worker holds, by lane; those of a lane in the order of the lane.
+-- The leases that a worker holds, by lane, each lane in its order.
 local function held_lanes(worker)
   local lanes, order, ids = {}, {}, redis.pcall('HKEYS', key('held:' .. worker))
   for _, id in ipairs(ids.err and {} or ids) do
@@ -58,7 +58,7 @@ local function held_lanes(worker)
 end
 
 -- Whether the batch of these leases is still the worker's: an original client that takes it over writes its own
--- fetchAt, and counts an attempt; one that ends it late takes its ids out of the list. Answers the batch.
+-- fetchAt, and counts an attempt; one that ends it late takes its ids out of the list. Returns the batch.
 local function standing(leases)
   local batch = batch_of(leases.lane)
   if not batch or batch.token ~= leases.token or batch.worker ~= leases.worker then return nil end
@@ -96,7 +96,7 @@ local function to_front(lane, ids)
   for n = #ids, 1, -1 do call('RPUSH', queue_key(lane), ids[n]) end
 end
 
--- Count a crash of a job: see lib crash. Answers whether it ended the job, and its doubtful crashes.
+-- Count a crash of a job: see lib crash. Returns whether it ended the job, and its doubtful crashes.
 local function count_crash(config, time, lease, how)
   local job = job_of(lease.id)
   count('crashed')
@@ -117,8 +117,8 @@ local function uncount_attempt(id)
   if call('EXISTS', job_key(id)) == 1 then call('HINCRBY', job_key(id), 'attempts', -1) end
 end
 
--- Release the batch of these leases to the front of its lane, which has no turn then. Answers how many jobs came back,
--- and whether the next one of the lane is to run alone. `alone`: beside a job that ran alone no other job is to blame.
+-- Release the batch of these leases to the front of its lane, which has no turn then. Returns how many jobs came back,
+-- and whether the next one of the lane is to run alone. `alone`: a job that ran alone is the only one to blame.
 local function release(config, time, leases, alone)
   if not standing(leases) then
     lose(config, time, leases)
@@ -158,8 +158,8 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. Of the lanes whose next job is
--- to run alone, the latest claim comes first. Answers how many jobs came back, and whether there are more.
+-- Release these batches, the latest claim first, at most @BACK_MOST@ jobs and one batch. The latest claim comes first
+-- among lanes with a next job that is to run alone. Returns how many jobs came back, and whether there are more.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return tonumber(a.token) > tonumber(b.token) end)
   local alone, lonely, total, rest = {}, {}, 0, false

@@ -34,7 +34,7 @@ local function active_ids(lane)
   return ids.err and {} or ids
 end
 
--- Whether a lane is closed to Tenure workers: parked, or with a name whose keys are those of another lane.
+-- Whether a lane is closed to Tenure workers: parked, or with a name that gives it the keys of another lane.
 local function is_closed(lane)
   return call('HEXISTS', key('parked'), lane) == 1 or string.sub(lane, -8) == ':fetchAt'
 end
@@ -77,7 +77,7 @@ local function observe(config, time, lane)
 end
 
 -- While no Tenure worker is about, nothing removes the lanes that originals empty. So `known` and `ready` expire then,
--- at one moment. A worker finds the lanes in `active`, as those of original producers.
+-- at one moment. A worker finds the lanes in `active`, as the lanes of original producers.
 local function bound_index(time)
   local found = tonumber(call('HGET', key('meta'), 'found') or nil)
   if found and time - found < @PRESENCE_TTL_MS@ or call('PTTL', key('known')) >= 0 then return end
@@ -87,7 +87,7 @@ local function bound_index(time)
   call('PEXPIRE', key('meta'), @META_TTL_MS@)
 end
 
--- Put a lane where it belongs: no batch of Tenure's is active in it. Answers whether it may run now.
+-- Put a lane where it belongs: no batch of Tenure's is active in it. Returns whether it may run now.
 local function place(config, time, lane, front)
   local waiting, active = lengths_of(lane)
   if not waiting then

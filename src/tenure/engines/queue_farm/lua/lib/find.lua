@@ -1,4 +1,5 @@
--- lib find: what original clients did meanwhile. They write only their own keys, so those are compared with the index.
+-- lib find: what original clients did since. They write only their own keys, so the scripts compare these with the
+-- index.
 --@include back
 
 -- Look at a lane in which an original client was at work.
@@ -33,8 +34,7 @@ local function may_look(config, time)
   return true
 end
 
--- Of these lanes, those without jobs, and the others. Many are empty where there are any, so they are asked about
--- together.
+-- Split lanes into those without jobs and the others. If one is empty, many are, so the script asks about all at once.
 local function split_empty(lanes)
   local empty, others = {}, {}
   for first = 1, #lanes, @TOGETHER@ do
@@ -55,7 +55,7 @@ local function forget_fetches(lanes)
 end
 
 -- Look again at lanes that were dropped: an original worker that polled one late has written its fetchAt, and one that
--- failed late has returned its jobs without an entry in `active`. Answers how many.
+-- failed late has returned its jobs without an entry in `active`. Returns how many.
 local function sweep_dropped(config, time, limit)
   local lanes = call('ZRANGEBYSCORE', key('dropped'), '-inf', time - @DROPPED_MS@, 'LIMIT', 0, limit)
   if #lanes == 0 then return 0 end

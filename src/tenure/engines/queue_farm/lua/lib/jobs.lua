@@ -9,7 +9,7 @@ local WIRE_ENDS = { failed = 'maxAttempts', broken = 'maxAttempts', invalid = 'd
 
 local function count(total, by) return call('HINCRBY', key('meta'), total, by or 1) end
 
--- The job as a table; nil when there is none that could run: deleted, or without data.
+-- The job as a table; nil when it cannot run: deleted, or without data.
 local function job_of(id)
   local values = redis.pcall('HMGET', job_key(id), unpack(FIELDS))
   if values.err then return nil end
@@ -81,7 +81,7 @@ local function kept_row(id, job)
   return row_of(job.state, id, job, nil, 0, job)
 end
 
--- Forget a record. Where jobs are kept, that of the original clients goes with it.
+-- Forget a record. Where jobs are kept, the record of the original clients goes with it.
 local function forget_kept(id, job)
   call('HDEL', key('kept'), id)
   call('ZREM', key(job.state), id)
@@ -134,8 +134,8 @@ local function end_badly(config, time, how, id, job, lane, failures, body, who)
   end
 end
 
--- The lane in which a job waits or is active; `waits` or `active`. Of a job that an original client enqueued, it is
--- searched for.
+-- The lane in which a job waits or is active; `waits` or `active`. If an original client enqueued the job, the script
+-- searches for the lane.
 local function find_job(id, job)
   local lanes = job['tenure:lane'] and { job['tenure:lane'] } or call('SRANDMEMBER', wire('active'), @LANES_MOST@)
   for _, lane in ipairs(lanes) do

@@ -1,5 +1,6 @@
--- lib adopt: an item that was added again, has no lease and was in no list at two looks, a time apart: its producer
--- died half-way. Only the second look searches the lists, for a few items of one call. The others keep their marks.
+-- lib adopt: list an item that was added again, has no lease, and was in no list at two looks with `stray_ms` between
+-- them. Its producer died half-way. Race: a producer that lives lists the item within that time. Only the second look
+-- searches the lists, for a few items of one call. The others keep their marks.
 local searched = 0
 
 local function adopt(id, stray_ms)

@@ -1,9 +1,9 @@
--- lib back: leases that were not settled come back: to the front, in the order of their claims; those of the drop-in
--- client to the end, as with other clients.
+-- lib back: bring back leases that were not settled: to the front, in the order of their claims. Leases of the drop-in
+-- client go to the end, as with other clients.
 --@include leases retire claims crashes
 
--- Count the crash of a lease that comes back, if it is one: beside a job that ran alone no other job is to blame.
--- Answers the doubtful crashes of the job, and where a crash too many has put it: see `count_crash`.
+-- Count the crash of a lease that comes back, if it is one: a job that ran alone is the only one to blame.
+-- Returns the doubtful crashes of the job, and where a crash too many has put it: see `count_crash`.
 local function count_if_crashed(config, time, entry, alone)
   local id, claim = entry[1], entry[2]
   local tries = call('HGET', key('attempts'), id)
@@ -20,7 +20,7 @@ end
 
 -- Bring leases back, for entries {id, claim, crashed} with the highest token first: each job goes to the very front, so
 -- the jobs end up in the order of their claims. `crashed` 'known': no other job can have caused it. A job that crashed
--- too often ends in broken. Answers how many of the claims still stood.
+-- too often ends in broken. Returns how many of the claims still stood.
 local function requeue(config, time, entries)
   local back, off, elsewhere, alone = {}, {}, {}, {}
   look_for_copies()
@@ -57,7 +57,7 @@ local function requeue(config, time, entries)
   if #waits > 0 then into_processing(waits) end
   if #front > 0 then call('RPUSH', key('queue'), unpack(front)) end
   for n = #last, 1, -1 do call('LPUSH', key('queue'), last[n]) end
-  -- Of the jobs that are to run alone the latest claim comes first: a job that kills its worker has mostly just begun.
+  -- The latest claim comes first among jobs that are to run alone: a job that kills its worker has mostly just begun.
   for n = #lonely, 1, -1 do call('RPUSH', key('queue'), lonely[n]) end
   return #back
 end
@@ -80,7 +80,7 @@ local function collect(entries, worker, crashed)
   end
 end
 
--- Release these claims of these workers in one order. Answers how many came back.
+-- Release these claims of these workers in one order. Returns how many came back.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, by_token)
   local count = requeue(config, time, entries)

@@ -1,5 +1,5 @@
 -- lib claims: our records of leases. A lease on the wire has a time to live and the token as its value, see lib/leases.
--- Beside it `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>", `held:<worker>` the
+-- Besides, `leased` has id -> "<token> <deadline> <claimed> <slots or h or n> <hash> <worker>", `held:<worker>` the
 -- ids by token, `holders` until when each worker with a heartbeat is believed alive, and `due` when leases with an end
 -- of their own are due.
 --@include lists hash
@@ -73,7 +73,7 @@ local function stands(id, claim, lease)
   return stands_on(claim, lease, seen_hash(key('item:' .. id)))
 end
 
--- The text in `attempts` of an item; nil for none, and for that of an earlier item of the id.
+-- The text in `attempts` of an item; nil without one, or if it belongs to an earlier item of the id.
 local function tries_of(id, data)
   local text = call('HGET', key('attempts'), id)
   return text and string.match(text, '^%d+ %d+ (%x+)') == hash_of(data) and text or nil
@@ -127,7 +127,7 @@ local function look_for_copies()
   end
 end
 
--- Take ids out of `processing`. Answers which ids were there: id -> true.
+-- Take ids out of `processing`. Returns which ids were there: id -> true.
 local function leave_processing(ids)
   if #ids == 0 then return {} end
   look_for_copies()

@@ -1,4 +1,4 @@
--- lib crashes: count the crashes of jobs whose leases ended without an outcome.
+-- lib crashes: count the crashes of jobs after their leases ended without an outcome.
 --@include claims ends crash
 
 -- Count a lease of the drop-in client that ended without a completion. This ends no item: it leads to a warning.
@@ -9,7 +9,7 @@ local function count_expiry(id, claim, tries)
     ' e' .. expiries .. last_error(tries), doubtful))
 end
 
--- Count a crash. Answers the counts of the job; and if it was a crash too many, the job has ended in broken: `aside`,
+-- Count a crash. Returns the counts of the job; and if it was a crash too many, the job has ended in broken: `aside`,
 -- or `processing` if it has to wait there since another job of its id is aside. `data`: the item, if it is known.
 local function count_crash(config, time, id, claim, tries, how, data)
   local failures, crashes, doubtful = counted(tries, claim.hash)

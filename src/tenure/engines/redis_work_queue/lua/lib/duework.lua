@@ -1,8 +1,8 @@
--- lib duework: work that is due, which every claim, heartbeat and maintenance does: retries whose time has come, leases
+-- lib duework: work that is due, which every claim, heartbeat and maintenance does: retries that are due, leases
 -- that have ended, jobs of workers that died.
 --@include silence
 
--- Retries whose time has come go to the end of the queue. Until then they lie in `processing` with a lease of their own
+-- Retries that are due go to the end of the queue. Until then they lie in `processing` with a lease of their own
 -- on the wire, so that no cleaner touches them; one that lost it was moved by another client, and needs nothing.
 local function promote(time, limit)
   local ids = call('ZRANGEBYSCORE', key('later'), '-inf', time, 'LIMIT', 0, limit)
@@ -27,7 +27,7 @@ local function promote(time, limit)
   return #ids
 end
 
--- Leases by hand whose time is up.
+-- End leases by hand after their time.
 local function lapse(config, time, limit)
   -- The latest first: what the next call takes comes before them.
   local ids, entries = call('ZRANGE', key('due'), time, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit), {}

@@ -1,8 +1,8 @@
 -- lib ends: the counts of a job, and how a job ends that is not completed. For other clients it is gone then: its item
 -- is kept aside in `kept` until a caller retries or discards it, or its record expires.
 
--- Failures, crashes, and doubtful crashes, which another job beside it may have caused. Counts of an earlier item of
--- the same id do not count.
+-- Failures, crashes, and doubtful crashes, which another job that ran at the same time may have caused. Counts of an
+-- earlier item of the same id do not count.
 local function counted(text, hash)
   if not text then return 0, 0, 0 end
   local failures, crashes, of, known = string.match(text, '^(%d+) (%d+) (%x+) ?(%d*)')
@@ -64,7 +64,7 @@ local function postpone(config, time, id, data, failures, crashes, body)
   call('ZADD', key('later'), time + TAKEN_MS, id)
 end
 
--- Write an end. It replaces that of an earlier item of the id.
+-- Write an end. It replaces the end of an earlier item of the id.
 local function keep_end(state, id, data, line, body)
   local before = end_of(id)
   if before == 'failed' or before == 'broken' or before == 'cancelled' then

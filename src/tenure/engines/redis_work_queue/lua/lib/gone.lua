@@ -1,5 +1,4 @@
--- lib gone: remove an item whose holder is not known: its data, its lease and its notes. The caller takes it from its
--- list.
+-- lib gone: remove an item with an unknown holder: data, lease and notes. The caller takes it from its list.
 --@include leases retire claims
 
 local function remove_item(id)

@@ -9,7 +9,7 @@ local function keys_of(kind, ids)
   return names
 end
 
--- Whether a value is that of one of our leases.
+-- Whether a value belongs to one of Tenure's leases.
 local function is_ours(value)
   return string.match(value, '^%d+ ') ~= nil or string.sub(value, 1, 1) == '~'
 end
@@ -51,7 +51,7 @@ local function end_lease(id)
   call('DEL', key('lease:' .. id), key('leased_by_session:' .. id))
 end
 
--- Whether a value is that of a job that waits for its retry.
+-- Whether a value belongs to a job that waits for its retry.
 local function is_waiting(lease) return lease and string.sub(lease, 1, 1) == '~' end
 
 -- Forget that an id waits for its retry, if it does.

@@ -1,6 +1,6 @@
 -- lib leftover: our records of items that other clients have completed.
 
--- Forget those of a page of each record, from where the last call ended. Answers whether there may be more.
+-- Forget the leftovers in one page of each record, after the end of the last call. Returns whether there may be more.
 local function forget_leftovers()
   local more = false
   for _, suffix in ipairs({ 'attempts', 'leased' }) do

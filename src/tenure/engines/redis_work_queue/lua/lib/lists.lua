@@ -68,7 +68,7 @@ local function rewrite(list, ids)
   return there
 end
 
--- Take ids out of a list, with `whole` all their copies. Answers which ids were there: id -> true.
+-- Take ids out of a list, with `whole` all their copies. Returns which ids were there: id -> true.
 local function take_out(list, ids, whole)
   local there, places, size = {}, {}, call('LLEN', list)
   if whole and size <= 1000 and size <= 4 * #ids then

@@ -1,5 +1,5 @@
 -- lib marks: since when an id was seen in `processing` without a lease (`unleased`), or an item in no list (`stray`).
--- Seen so twice, `config.stray` ms apart, it is requeued. Between two looks another client may have leased the item, or
+-- Seen so again after `config.stray` ms, it is requeued. Between two looks another client may have leased the item, or
 -- completed it and added another one of its id. So a mark counts only for `config.mark` ms more, and only for the next
 -- look.
 local function forget_marks(config, time)

@@ -1,5 +1,5 @@
 -- lib nested: keys of another queue that look like items of this one. The keys of a queue `shop:item:import` begin as
--- those of the items of a queue `shop`: its item 5 looks like an item `import:item:5`.
+-- item keys of a queue `shop` do: its item 5 looks like an item `import:item:5`.
 local nested_words = { item = true, lease = true, leased_by_session = true, done = true, passing = true }
 
 -- Return whether an id is the rest of such a key: it has one of these words, and what precedes the word is the prefix

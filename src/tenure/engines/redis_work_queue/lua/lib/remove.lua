@@ -6,8 +6,8 @@ local function live_place(id)
   return data and place_in_line(id, data)
 end
 
--- The state of an id: that of the item aside (unroutable, failed, broken, cancelled) and how it ended; else that of the
--- item which other clients see. If there are both, they are two items.
+-- The state of the item aside with this id (unroutable, failed, broken, cancelled) and how it ended; else the state of
+-- the item that other clients see. If there are both, they are two items.
 local function place_of(id)
   local ended = call('HGET', key('ended'), id)
   if ended then return string.match(ended, '^(%S*)'), ended end

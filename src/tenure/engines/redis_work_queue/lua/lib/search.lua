@@ -2,7 +2,7 @@
 --@include lists nested
 local PLACES = { 'queue', 'processing' }
 
--- Whether these ids are in a list: id -> true or false. Of many ids in long lists only `most` are searched for; the
+-- Whether these ids are in a list: id -> true or false. In long lists the script searches for at most `most` ids; the
 -- others have no answer.
 local function search(ids, most)
   local listed, size = {}, 0
@@ -28,7 +28,7 @@ local function is_item(id)
   return call('PTTL', name) == -1 and not is_nested(id) -- items never expire: what does is a key of another queue
 end
 
--- The ids whose items are there and that no client has leased; then the others. Keys of another queue are no items.
+-- The ids that have items and that no client has leased; then the others. Keys of another queue are not items.
 local function unleased_of(ids)
   if #ids == 0 then return {}, {} end
   local leases = leases_of(ids)

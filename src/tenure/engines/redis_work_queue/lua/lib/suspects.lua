@@ -1,4 +1,4 @@
--- lib suspects: what a worker holds beside which a suspect would run: a job that was running when two workers died.
+-- lib suspects: jobs that a worker holds while a suspect would run, a job that was running when two workers died.
 --@include apart
 
 -- What a worker holds, as claims {claimed, kind, doubtful}.

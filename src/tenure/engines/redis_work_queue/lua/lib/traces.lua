@@ -1,4 +1,4 @@
--- lib traces: `meta` is for workers. Clients that are none (`config.meta` is 0) leave no such key where there was none.
+-- lib traces: `meta` is for workers. Other clients (`config.meta` is 0) do not create it.
 local had_meta = call('EXISTS', key('meta')) == 1
 
 local function without_traces(config, answer)

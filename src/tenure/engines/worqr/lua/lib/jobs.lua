@@ -51,7 +51,7 @@ local function remove(pid, job)
   if job.s == 'active' then end_process(pid) end
 end
 
--- Remove a marker. Answers 1 when it was there, else nil.
+-- Remove a marker. Returns 1 when it was there, else nil.
 local function free(md5)
   return md5 and md5 ~= '' and call('DEL', marker_key(md5)) == 1 and 1 or nil
 end

@@ -10,7 +10,7 @@ local function process_key(pid) return base .. ':processes:' .. pid end
 local function marker_key(md5) return base .. ':uniqueTasks:' .. md5 end
 local function shared_key(suffix) return base .. ':tenure:' .. suffix end
 
--- Wake all workers that wait for this queue, also those of the original. The message is the number of tasks.
+-- Wake all workers that wait for this queue, also the original's workers. The message is the number of tasks.
 local function wake(count)
   if count > 0 then call('PUBLISH', base .. '_' .. queue .. '_work', count) end
 end

@@ -1,9 +1,9 @@
 -- lib uniques: the markers of unique tasks. A marker is of bytes, so it stands for all copies of a task.
 -- A record of a task that had its marker when it ended has m = 1: a retry of it takes the marker again.
--- `removed` has tasks whose markers `unmark` removes: their MD5 is not known in a script.
+-- `removed` has tasks that left without their marker, which `unmark` removes: a script cannot compute their MD5.
 --@include jobs
 
--- Whether a task with these bytes waits, is aside or runs. Of the processes, looks at MAX_GHOST_LOOK at most.
+-- Whether a task with these bytes waits, is aside or runs. Looks at MAX_GHOST_LOOK processes at most.
 local function lives(data)
   local pid = call('HGET', key('names'), redis.sha1hex(data))
   local job = pid and records.of(pid)
@@ -15,7 +15,7 @@ local function lives(data)
   return false
 end
 
--- Remove the marker of bytes, unless another copy lives. Answers 1 when it was removed, else nil.
+-- Remove the marker of bytes, unless another copy lives. Returns 1 when it was removed, else nil.
 local function free_last(data, md5)
   if md5 == '' or call('EXISTS', marker_key(md5)) == 0 or lives(data) then return nil end
   return free(md5)

@@ -31,8 +31,8 @@ local function disappear(id)
   call('ZREM', shared_key('wire'), id)
 end
 
--- Remove workers of Tenure whose announcement ended: originals would fail each of them, and with it all processes of
--- its queues.
+-- Remove workers of Tenure after their announcement ended: originals would fail each of them, and with it all processes
+-- of its queues.
 local function remove_silent(time)
   local gone = call('ZRANGEBYSCORE', shared_key('wire'), '-inf', time, 'LIMIT', 0, 10)
   for _, id in ipairs(gone) do disappear(id) end

@@ -1,5 +1,5 @@
--- lib claimedagain: the answer of a claim that is sent again: its jobs, as far as they are still held: those of a lost
--- reply stay with the worker. Their tokens follow each other, so the first and the last one are remembered.
+-- lib claimedagain: the answer of a claim that is sent again: its jobs, as far as they are still held: after a lost
+-- reply the jobs stay with the worker. Their tokens follow each other, so the first and the last one are remembered.
 -- Defines: claimed_again. Redis: reads.
 --@include counted crash
 local function claimed_again(again, held_key)

@@ -50,7 +50,7 @@ local function promote(time, limit)
   return #promoted
 end
 
--- Do the work that is due. Answers how many jobs were promoted and reclaimed, in how many ms more is due (-1: not
+-- Do the work that is due. Returns how many jobs were promoted and reclaimed, in how many ms more is due (-1: not
 -- known), and whether only a part of the jobs of the dead is back.
 local function run_due(config, time, limit, beating)
   local amnesty, before = note_activity(config, time, beating)

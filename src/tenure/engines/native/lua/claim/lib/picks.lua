@@ -8,8 +8,8 @@ do
   -- A claim that begins. `token`: the last one that was given; `isolate`: the doubtful crashes that make a job a
   -- suspect. Its other fields: `texts` of the claims; `ids` of the jobs; `read`, bytes; `looked`, entries; `turned`,
   -- lanes; `unlaned`, entries that lanes lost; `occupied` and `busy_texts`, what lanes.occupy has to write; `isolates`,
-  -- whether a job was isolated; `of_lane` and `has_only_lanes`, as claim_full sets them; `refused`, the error of a list
-  -- in whose place is another program's data: the claim ends with the jobs that it has, or with the error.
+  -- whether a job was isolated; `of_lane` and `has_only_lanes`, as claim_full sets them; `refused`, the error of a key
+  -- with another program's data in place of a list: the claim ends with the jobs that it has, or with the error.
   function my.new(time, micros, kind, limit, token, isolate)
     return {
       time = time, micros = micros, kind = kind, limit = limit, token = token, isolate = isolate, jobs = {},

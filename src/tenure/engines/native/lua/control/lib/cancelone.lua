@@ -11,7 +11,7 @@ local function end_waiting(config, id, body, state, detail, record)
   return true
 end
 
--- End a job that waits, or ask the worker of one that is active. Answers 1 for ended, 2 for asked, and 0 when there is
+-- End a job that waits, or ask the worker of one that is active. Returns 1 for ended, 2 for asked, and 0 when there is
 -- no such job, or it has ended. `signal`: how the channel of a worker begins; `queue`: the message.
 local function cancel_one(config, id, body, signal, queue)
   local state, detail, record = find(id)

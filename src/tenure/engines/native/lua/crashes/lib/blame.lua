@@ -9,7 +9,7 @@ local blame = setmetatable({ function(my)
   end
 
   -- Set the fifth value of the entries of `requeue`, where it is true, to how the job crashed (see `crash_of`), or to
-  -- false for a job beside one that ran alone.
+  -- false if another job of its worker ran alone.
   function my.assign(config, time, entries)
     local alone = {}
     for _, entry in ipairs(entries) do

@@ -1,6 +1,6 @@
 -- lib suspects: jobs that were running when two workers died wait in `isolated`, since any of them may be to blame.
 -- Half as many of them as the worker has slots may run together, and with each further death half of that. After
--- `config.alone` deaths a job runs alone. Of these the latest claim stands first: a job that kills its worker has
+-- `config.alone` deaths a job runs alone. The latest claim of these stands first: a job that kills its worker has
 -- mostly just begun.
 -- Needs: digits. Defines: suspects. Redis: reads and writes.
 --@include lazy blame picks
@@ -8,8 +8,8 @@
 
 -- The suspects that wait: a part of `suspects`.
 local function add_waiting(my)
-  -- Take a suspect out of the list. Answers its record; nil for one that is gone, or whose lane has been parked since:
-  -- that one goes back into its lane.
+  -- Take a suspect out of the list. Returns its record; nil for one that is gone, or if its lane has been parked
+  -- since: then the suspect goes back into its lane.
   function my.take_out(id)
     local record = call('HGET', key('jobs'), id)
     local shape = shape_of(record)

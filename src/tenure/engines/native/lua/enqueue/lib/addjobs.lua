@@ -73,7 +73,7 @@ local function resolve(all, policy, wait, unique, other, record)
   return (policy == 'e' or policy == 'a') and 'e' or 'j'
 end
 
--- Answers the letter, the other job's id, and whether the job is to wait until the other has ended.
+-- Returns the letter, the other job's id, and whether the job is to wait until the other has ended.
 local function contend(all, job)
   local mode, unique = uniques.key_of(job.shape)
   if not mode then return nil end

@@ -9,8 +9,8 @@ local function most_jobs()
     'WRONGTYPE max_length in ' .. key('settings') .. ' must be a number from 0 on')
 end
 
--- The error of a queue that would become longer than it may. room: how many jobs must fit, those of the following calls
--- included; 0 when an earlier call has made sure. `adds(job, taken)` answers whether a job, {id...}, would be added;
+-- The error of a queue that would become longer than it may. room: how many jobs must fit, together with the following
+-- calls; 0 when an earlier call has made sure. `adds(job, taken)` answers whether a job, {id...}, would be added;
 -- `taken` is what those before it take. It is asked when there is not room for all.
 local function refusal(room, jobs, adds)
   local most = most_jobs()

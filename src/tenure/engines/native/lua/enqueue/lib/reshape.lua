@@ -9,8 +9,8 @@ local function reshape(shape, limit_words, share)
   return string.sub(others, 2)
 end
 
--- Put a ready job, whose record had been `old`, into the line of its shape: at the end. A job with the same line keeps
--- its place.
+-- Put a ready job into the line of its shape, at the end. `old`: its record before. A job with the same line keeps its
+-- place.
 local function change_line(id, old, shape)
   local before = shape_of(old)
   if shapes.list_of(before) ~= shapes.list_of(shape) then

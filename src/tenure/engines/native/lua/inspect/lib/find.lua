@@ -2,8 +2,8 @@
 -- Defines: find, find_owner, place_of, take_out. Redis: reads and writes.
 --@include clock task due unique tombstones
 
--- Find a job. Answers its state, then: scheduled: when it is due, and its record; active: worker, record, and the text
--- of the claim; ended: the text of the end. Looks at the holders, whose number is limited, and searches no list.
+-- Find a job. Returns its state, then: scheduled: when it is due, and its record; active: worker, record, and the text
+-- of the claim; ended: the text of the end. Looks at the holders, which are limited in number, and searches no list.
 local function find(id)
   local ended = call('HGET', key('ended'), id)
   if ended then
@@ -28,7 +28,7 @@ local function find(id)
   return 'ready', nil, record
 end
 
--- Find the job that has a unique key. Answers nothing when it has ended, or when another job has its id by now: the
+-- Find the job that has a unique key. Returns nothing when it has ended, or when another job has its id by now: the
 -- time of a key may outlive the record of its job.
 local function find_owner(unique, owner)
   local state, detail, record = find(owner)
@@ -48,8 +48,8 @@ local function place_of(id, state, detail, record)
   return shape == '' and id or tombstone_name(shapes.list_of(shape), id)
 end
 
--- Take a waiting job out of its place. Of the lists only `isolated`, which is short, is searched. An entry that stays
--- behind is a tombstone: a claim skips it even when the same id has been enqueued again.
+-- Take a waiting job out of its place. The only list that is searched is `isolated`, which is short. An entry that
+-- stays behind is a tombstone: a claim skips it even when the same id has been enqueued again.
 local function take_out(id, state, found)
   if state == 'ready' and call('LREM', key('isolated'), 1, id) == 0 then
     call('HINCRBY', key('ghosts'), found, 1)

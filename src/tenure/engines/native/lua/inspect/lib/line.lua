@@ -24,7 +24,7 @@ local function following()
   return found
 end
 
--- About `count` of these jobs, to be removed, from the cursor `from` on ('' for the first). Answers also the next
+-- About `count` of these jobs, to be removed, from the cursor `from` on ('' for the first). Returns also the next
 -- cursor; 0 at the end.
 local function some_following(from, count)
   local page = call('HSCAN', key('again'), from == '' and '0' or from, 'COUNT', count)
@@ -50,7 +50,7 @@ local function fitting(list, limit)
   return math.max(1, readable(ids, @READ_BYTES@))
 end
 
--- Take up to `limit` entries out of a lane. Answers the ids and the number of entries.
+-- Take up to `limit` entries out of a lane. Returns the ids and the number of entries.
 local function pop_lane(lane, limit)
   local ids, looked = {}, 0
   lanes.change({ lane }, false, function(waiting)
@@ -66,8 +66,8 @@ local function pop_lane(lane, limit)
   return ids, looked
 end
 
--- Up to `count` lanes in which jobs wait: lanes whose turn it is, else lanes on hold, at a gate, parked and busy lanes,
--- page by page, from where the last call stopped: `<hash> <cursor>`. Answers the lanes and where to continue; '' at the
+-- Up to `count` lanes in which jobs wait: lanes that have a turn, else lanes on hold, at a gate, parked and busy lanes,
+-- page by page, from where the last call stopped: `<hash> <cursor>`. Returns the lanes and where to continue; '' at the
 -- end.
 local function some_lanes(from, count)
   local found = turns.in_turn(count)
@@ -92,7 +92,7 @@ local function some_lanes(from, count)
   return found, ''
 end
 
--- Take up to `limit` entries out of some lanes. Answers the ids, the number of entries, and where to continue; '' at
+-- Take up to `limit` entries out of some lanes. Returns the ids, the number of entries, and where to continue; '' at
 -- the end. `taken`: how many entries this call has taken before. A type error would lose their jobs, so it is left to
 -- the next call.
 local function pop_lanes(limit, from, taken)
@@ -110,7 +110,7 @@ local function pop_lanes(limit, from, taken)
   return ids, looked, on
 end
 
--- Take up to `limit` entries out of a list that is not a lane's. Answers the ids and the number of entries.
+-- Take up to `limit` entries out of a list that is not a lane's. Returns the ids and the number of entries.
 local function pop_line(line, limit)
   local entries, ids = call('LPOP', key(line), fitting(line, limit)) or {}, {}
   local level = string.match(line, '^ready:(.*)$')
@@ -122,7 +122,7 @@ local function pop_line(line, limit)
 end
 
 -- Take up to `limit` entries out of the lists of waiting jobs, from where the last call stopped ('' for the first
--- call). Answers the ids, whether there may be more, and where to continue.
+-- call). Returns the ids, whether there may be more, and where to continue.
 local function pop_waiting(limit, from)
   local ids, left, on = {}, limit, from
   for _, line in ipairs(lines()) do

@@ -13,7 +13,7 @@ local function change_hold(name, change)
   end
 end
 
--- Begin or extend a hold. Answers whether it has lasted since the last call.
+-- Begin or extend a hold. Returns whether it has lasted since the last call.
 local function hold(name, time)
   local lasted = hold_left(name, time) > 0
   local function extend() call('ZADD', key('holds'), time + @HOLD_MS@, name) end

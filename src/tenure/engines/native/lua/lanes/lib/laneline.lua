@@ -25,8 +25,8 @@ local function add_requeue(my)
     return low
   end
 
-  -- Put a job back to the front of its lane, behind the jobs before it that are back already. A job whose rank is
-  -- forgotten, since it had ended, goes before all others, also before those that are still to come back.
+  -- Put a job back to the front of its lane, behind the jobs before it that are back already. A job without a rank
+  -- (forgotten, since it had ended) goes before all others, also before jobs that are still to come back.
   function my.requeue(lane, id)
     local list, _, rank = key('lane:' .. lane), lanes.occupied_by(id)
     rank = rank or '0'

@@ -29,7 +29,7 @@ local function add_counts(my)
     if #gone > 0 then call('HDEL', key('lanes'), unpack(gone)) end
   end
 
-  -- Of which of these lanes the next job may be claimed: true at their numbers.
+  -- The lanes with a next job that may be claimed: true at their numbers.
   function my.which_may_run(names, waiting, busy)
     local may, asked, numbers = {}, {}, {}
     for n, lane in ipairs(names) do

@@ -20,7 +20,7 @@ do
     return name ~= nil
   end
 
-  -- Take the job of an entry, which has been popped, of the lane whose turn it is. Return whether the turn may
+  -- Take the job of an entry, which has been popped, of the lane that has its turn. Return whether the turn may
   -- continue.
   local function take_entry(claim, turn, entry)
     local id, rank = lanes.entry_of(entry)

@@ -1,6 +1,6 @@
 -- lib turns: the order in which lanes are served. `turns` has lanes with a next job that may be claimed, and shares
--- with such lanes. A lane whose name begins with `@` is internal: all jobs without a lane that have the same limits and
--- the same share wait in it, and none of them occupies it.
+-- with such lanes. A lane with a name that begins with `@` is internal: all jobs without a lane that have the same
+-- limits and the same share wait in it, and none of them occupies it.
 -- Defines: is_internal, turns. Redis: reads and writes.
 --@include lazy
 local function is_internal(lane) return string.byte(lane) == 64 end
@@ -10,7 +10,7 @@ local turns = setmetatable({ function(my)
   -- `$<share>`, in `turns`.
   local function share_of(lane) return string.match(lane, '^@[^@]*@(.+)$') end
 
-  -- The lanes whose turn comes first, about `count` of them.
+  -- The lanes with the first turns, about `count` of them.
   function my.in_turn(count)
     local found = {}
     for _, entry in ipairs(call('LRANGE', key('turns'), 0, count - 1)) do
@@ -22,7 +22,7 @@ local turns = setmetatable({ function(my)
     return found
   end
 
-  -- Give lanes a turn: the next with `first`, else the last. `serving`: the list of the share whose turn it is at a
+  -- Give lanes a turn: the next with `first`, else the last. `serving`: the list of the share that has its turn at a
   -- claim.
   function my.add(lanes, first)
     local push, entries = first and 'LPUSH' or 'RPUSH', {}

@@ -7,7 +7,7 @@
 gates = {}
 do
   local my = gates
-  -- How many lanes this call has sent to a gate: those of one call keep their order.
+  -- How many lanes this call has sent to a gate: lanes of one call keep their order.
   local arrivals = 0
 
   -- The end of an empty gate.

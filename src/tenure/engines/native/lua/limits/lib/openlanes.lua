@@ -6,7 +6,7 @@
 open_lanes = {}
 do
   local my = open_lanes
-  -- Wake a worker of the queue whose keys are named now.
+  -- Wake a worker of the queue that `key` names now.
   local function wake(is_own)
     if is_own then
       wake_one()
@@ -61,7 +61,7 @@ do
     end
   end
 
-  -- Open lanes whose moment has come. Answers the next moment.
+  -- Open lanes that are due. Returns the next moment.
   function my.open_due(time, limit)
     for _, name in ipairs(call('ZRANGEBYSCORE', key('moments'), '-inf', time, 'LIMIT', 0, limit)) do
       call('ZREM', key('moments'), name)

@@ -48,7 +48,7 @@ do
     redis.pcall('PEXPIRE', shared_key('reserved'), '@RESERVED_MOST_MS@')
   end
 
-  -- A job of a lane has started: nothing is kept for it any more. Answers whether something was.
+  -- A job of a lane has started: nothing is kept for it any more. Returns whether something was.
   function my.used(lane, name, state)
     local one = state.reserved
     if not one or one.queue ~= prefix or one.lane ~= lane then return false end

@@ -23,7 +23,7 @@ do
   end
 
   -- Whether a limit stops a suspect. One claim takes one with limits (`entered`: there was one), since each uses of its
-  -- limits what the next one may not. Answers also `entered` for the next one.
+  -- limits what the next one may not. Returns also `entered` for the next one.
   function my.stops_suspect(shape, entered, time, micros)
     if not has_places(shape) then return false, entered end
     local name, moment = my.stopped_by(shapes.word(shape, 'm'), true, time, micros)

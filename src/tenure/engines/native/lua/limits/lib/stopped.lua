@@ -2,8 +2,8 @@
 -- Defines: stop_of. Redis: reads.
 --@include shape
 
--- The limit at whose gate the lane of a job waits: `<name> <places taken> <the moment from which on a job may start, or
--- 0>`; '' for none.
+-- The limit with the gate at which the lane of a job waits: `<name> <places taken> <the moment from which on a job may
+-- start, or 0>`; '' for none.
 local function stop_of(record)
   local shape = shape_of(record)
   local lane = shape ~= '' and shapes.lane_of(shape)

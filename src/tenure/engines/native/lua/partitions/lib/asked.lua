@@ -1,5 +1,5 @@
--- lib asked: a caller asks the partition that jobs belonged to before a change of the number. Those of a lane, a key or
--- an id that is still here are added; the others belong to another partition by now.
+-- lib asked: a caller asks the partition that jobs belonged to before a change of the number. Jobs with a lane, a key
+-- or an id that is still here are added; the others belong to another partition by now.
 -- Defines: mark_elsewhere. Redis: reads and writes.
 --@include homes addjobs
 

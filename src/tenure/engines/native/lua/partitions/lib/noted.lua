@@ -8,9 +8,9 @@ local function noted_version()
   return noted and tonumber(string.match(noted, '^%d+')) or 0, noted
 end
 
--- The error for a caller that knows another version than is noted here. By an older one it could put a job where its
--- lane is not any more. A newer one is not that of this Redis, which was restored or emptied, or this partition has
--- lost its note.
+-- The error for a caller that knows another version than is noted here. With an older one it could put a job where its
+-- lane is not any more. With a newer one, this Redis was restored or emptied, or this partition has lost its note.
+-- Race: the number of partitions changes between the moment when a caller reads the map and the call that uses it.
 local function outdated(version)
   local found, noted = noted_version()
   if found ~= version then return redis.error_reply('TNMAP ' .. (noted or '')) end

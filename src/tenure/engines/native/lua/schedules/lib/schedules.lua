@@ -30,7 +30,7 @@ function schedules.may_take(source, owner, past)
   return not last or tonumber(last) <= past
 end
 
--- What a schedule has under its earlier names, those of a task that was renamed: those that its source may have, and
+-- What a schedule has under its earlier names (its task was renamed): the schedules that its source may have, and
 -- whether another source keeps one.
 function schedules.predecessors(earlier, source, past)
   local found, is_kept = {}, false
@@ -59,7 +59,7 @@ function schedules.note_moved(earlier, time, ttl)
   call('PEXPIRE', key('moved'), ttl)
 end
 
--- The state as a table. Without one, that of a new schedule.
+-- The state as a table; by default the state of a new schedule.
 function schedules.state_of(name)
   local line, reason = string.match(call('HGET', key('ticks'), name) or '', '^([^\n]*)\n?(.*)$')
   local words, state = {}, { reason = reason }

@@ -14,7 +14,7 @@ end
 local room, left = @BACK_MOST@, false
 
 -- Put a job to the front of its lane or its priority, or add it to `out` for one of the two lists that `requeue`
--- writes. A suspect of a lane goes back into its lane: the claim in whose turn it is isolates it.
+-- writes. A suspect of a lane goes back into its lane: a claim isolates it at its turn.
 local function line_up_again(config, id, shape, doubtful, out)
   local lane = shape ~= '' and shapes.lane_of(shape)
   if doubtful >= config.isolate and not (lane and not is_internal(lane)) then
@@ -52,7 +52,7 @@ end
 
 -- Bring leases back, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the highest token
 -- first: each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
--- Answers how many entries were handled: with `bounded`, as far as there is room.
+-- Returns how many entries were handled: with `bounded`, as far as there is room.
 local function requeue(config, time, entries, bounded)
   if #entries == 0 then return 0 end
   local ids, done = {}, 0
@@ -126,7 +126,7 @@ local function no_longer_held(entries)
 end
 
 -- Release these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still
--- held, so the next call finds it and puts it in front of these. Answers how many came back, and whether some are left.
+-- held, so the next call finds it and puts it in front of these. Returns how many came back, and whether some are left.
 local function release_claims(config, time, workers, entries)
   table.sort(entries, function(a, b) return a[1] > b[1] end)
   local done = requeue(config, time, entries, true)

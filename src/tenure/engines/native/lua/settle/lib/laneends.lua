@@ -32,7 +32,7 @@ local lane_ends = setmetatable({ function(my)
     if lane then lanes.leave({ lane }, { id }) end
   end
 
-  -- End a job in its lane by the rule of the queue. Answers whether the job blocks its lane.
+  -- End a job in its lane by the rule of the queue. Returns whether the job blocks its lane.
   function my.end_badly(time, state, id, shape)
     local lane = shapes.word(shape, 'l')
     if not lane or call('HEXISTS', key('busy'), id) == 0 then return false end

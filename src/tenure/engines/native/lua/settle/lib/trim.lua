@@ -2,7 +2,7 @@
 -- Defines: trim. Redis: reads.
 --@include forget
 
--- Keep at most `max` records of a state. Records that expire first go first; those of jobs that block a lane do not
+-- Keep at most `max` records of a state. Records that expire first go first; records of jobs that block a lane do not
 -- count.
 local function trim(state, max)
   if call('ZCARD', key(state)) > max then

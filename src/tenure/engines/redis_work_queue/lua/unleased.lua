@@ -1,13 +1,14 @@
--- light: look through a page of `processing`, from the oldest id on, for ids without a lease.
+-- unleased: look through a page of `processing`, from the oldest id on, for ids without a lease.
 -- KEYS[1] prefix
 -- ARGV config start count own began note
 -- Returns: {ids looked at, requeued, dropped without an item, seen without a lease and left, where the next page begins
 -- or -1 at the end of the list, when the pass began}
--- Invariant: an id without a lease returns to the left end of `queue` after it was seen so twice, `config.stray` ms
--- apart. (Another client takes an id and writes its lease in two steps.) It returns at once if the pass before met it
--- with a lease of another client, which so has done both. An id whose lease was Tenure's returns at once if `own` is 1,
--- else when it is due. `start` -1: where the last page of any worker ended; 0: a new pass begins. `began`: the answer
--- of the first page of a pass. `note` 0: write no marks. Sending it again is harmless.
+-- Invariant: an id without a lease returns to the left end of `queue` if it is seen so again after `config.stray` ms.
+-- Race: another client takes an id and writes its lease in two steps; between them the id has no lease. It ends both
+-- within the grace. An id returns at once if the pass before met it with a lease of another client, which so has done
+-- both. After a lease of Tenure's an id returns at once if `own` is 1, else when it is due. `start` -1: where the last
+-- page of any worker ended; 0: a new pass begins. `began`: the answer of the first page of a pass. `note` 0: write no
+-- marks. Sending it again is harmless.
 --@include begin types marks leases retire crashes
 local config, start, count, own = cjson.decode(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local began, note = tonumber(ARGV[5]), ARGV[6] == '1'
@@ -69,7 +70,7 @@ local function is_abandoned(id, claim, place)
   return false
 end
 
--- Of a worker's claims the earliest count as crashed: see `collect` in lib/back.
+-- The earliest of a worker's claims count as crashed: see `collect` in lib/back.
 local earliest = {}
 local function has_crashed(id, claim)
   local worker = claim.worker
@@ -82,7 +83,7 @@ local function has_crashed(id, claim)
   return may_crash(claim) and (not earliest[worker] or earliest[worker][id])
 end
 
--- End a lease of Tenure's that its worker has not kept. Answers where the item belongs: `queue`, `processing`, or
+-- End a lease of Tenure's that its worker has not kept. Returns where the item belongs: `queue`, `processing`, or
 -- `aside`.
 local function lapse(id, claim, data)
   local place, tries = nil, call('HGET', key('attempts'), id)
