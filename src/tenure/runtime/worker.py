@@ -107,6 +107,11 @@ class Worker:
         return len(self._context.inflight.running) if self._begun.is_set() else 0
 
     @property
+    def slots(self) -> int:
+        """How many jobs may run at one time."""
+        return self._settings.concurrency
+
+    @property
     def good_at(self) -> float:
         """When Redis last gave a good reply, or when the worker was made; by `Env.clock`."""
         return self._link.good_at
@@ -172,12 +177,14 @@ class Worker:
         log = JobLog(
             lambda: inflight.started, logs_each=settings.logs_each_job, errors=settings.log_errors, clock=env.clock
         )
-        for one in (log, self._context.latencies, self._context.payloads):
+        for one in (log, self._context.latencies, self._context.payloads, settings.metrics):
             if one is not None:
                 self._reports.subscribe(one)
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
         self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)
-        self._loop_watch = LoopWatch(inflight.running_since, self._parts.executor.job_of, env.clock)
+        self._loop_watch = LoopWatch(
+            inflight.running_since, self._parts.executor.job_of, env.clock, self._reports.loop_blocked
+        )
 
     def _start_loops(self) -> None:
         parts = self._parts
