@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tenure.core.errors import Unreachable
 from tenure.core.job import ErrorInfo, JobRecord, JobView, Lease, State
+from tenure.core.latency import bucket_of
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried
 from tenure.core.steps import Invoke, Script, Steps
 from tenure.metrics.counts import OTHER, TASKS_MAX, Counts, Measured
@@ -46,10 +47,10 @@ def metrics(clock: Clock) -> WorkerMetrics:
     return WorkerMetrics(clock, lambda: SINCE_1970_S + clock.now)
 
 
-def held(clock: Clock, name: str = "shop.send", waited_s: float = 2.0) -> Held:
+def held(clock: Clock, waited_s: float = 2.0) -> Held:
     enqueued_ms = round((SINCE_1970_S + clock.now - waited_s) * 1000)
     one = Held(
-        Lease("w", 1, JobRecord("a", "q", b"", enqueued_ms, task=name), 0, 0),
+        Lease("w", 1, JobRecord("a", "q", b"", enqueued_ms, task="t"), 0, 0),
         ("q", "a", 1),
         task(lambda: None),
         clock.now,
@@ -72,23 +73,26 @@ def test_outcomes_that_redis_has_are_counted_by_queue_and_task(metrics: WorkerMe
     outcomes: list[Outcome] = [Completed(), Completed(), Failed(BOOM), Broken(BOOM), Cancelled()]
     outcomes += [Retried(BOOM), Crashed(), Retried(BOOM, deferred=True), Released()]
     metrics.settled([(held(clock), one) for one in outcomes])
-    metrics.poisoned(JobView("b", "q", State.BROKEN, task="shop.send"))
+    metrics.poisoned(JobView("b", "q", State.BROKEN, task="t"))
     metrics.lost(held(clock), "settle", None, True)
     found = samples(metrics.take())
     ends = {key[1]: number for key, number in found.items() if key[0] == "tenure_jobs_ended_total"}
     assert ends == {"outcome=completed": 2, "outcome=failed": 1, "outcome=broken": 2, "outcome=cancelled": 1}
-    assert found["tenure_retries_total", "queue=q", "task=shop.send"] == 2
-    assert found["tenure_leases_lost_total", "queue=q", "task=shop.send"] == 1
+    assert found["tenure_retries_total", "queue=q", "task=t"] == 2
+    assert found["tenure_leases_lost_total", "queue=q", "task=t"] == 1
     assert metrics.take() == Measured()
 
 
 def test_times_are_counted_in_buckets(metrics: WorkerMetrics, clock: Clock) -> None:
-    metrics.finished([(held(clock), [], clock.now + 0.3)])
+    job = held(clock)
+    metrics.finished([(job, [], clock.now + 0.3)])
+    assert metrics.of_queues()["q"].run == {bucket_of(0.3): 1}  # the latencies have them as well
+    metrics.finished([(held(clock, waited_s=-1.0), [], clock.now + 0.3)])  # the clock of Redis is ahead
     metrics.ticked("q", 0.07)
     found = samples(metrics.take())
     run = {key[1]: number for key, number in found.items() if key[0] == "tenure_job_run_seconds_bucket"}
-    assert (run["le=0.25"], run["le=0.5"], run["le=+Inf"]) == (0, 1, 1)
-    assert found["tenure_job_run_seconds_sum", "queue=q", "task=shop.send"] == pytest.approx(0.3)
+    assert (run["le=0.256"], run["le=0.512"], run["le=+Inf"]) == (0, 2, 2)
+    assert found["tenure_job_run_seconds_sum", "queue=q", "task=t"] == pytest.approx(0.6)
     assert found["tenure_job_wait_seconds_sum", "queue=q"] == pytest.approx(2.0)
     assert found["tenure_schedule_lateness_seconds_count", "queue=q"] == 1
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from tenure.core import limits
+from tenure.core.latency import BOUNDS
 from tenure.core.text import cut
 from tenure.metrics.families import BUCKETS, FAMILIES, Kind
 
@@ -19,6 +21,8 @@ TASKS_MAX: Final = 200
 OTHER: Final = "other"
 _INF: Final = len(BUCKETS)
 _SUM: Final = _INF + 1
+_BUCKET_OF: Final = tuple(bisect_left(BUCKETS, bound) for bound in (*BOUNDS, inf))
+"""For each bucket of `core.latency` the bucket here."""
 _WIDTHS: Final = {name: _SUM + 1 if one.kind is Kind.HISTOGRAM else 1 for name, one in FAMILIES.items()}
 
 Key: TypeAlias = tuple[str, ...]
@@ -56,6 +60,16 @@ class Counts:
         """Count a time in its bucket."""
         cell = self._cell(name, *labels)
         cell[bisect_left(BUCKETS, seconds)] += 1
+        cell[_SUM] += seconds
+
+    def observe_all(self, name: str, *labels: str | None, counts: Sequence[int], seconds: float) -> None:
+        """Count times that were counted in the buckets of `core.latency.BOUNDS`. `seconds`: their sum."""
+        if not any(counts):
+            return
+        cell = self._cell(name, *labels)
+        for bucket, count in enumerate(counts):
+            if count:
+                cell[_BUCKET_OF[bucket]] += count
         cell[_SUM] += seconds
 
     def merge(self, measured: Measured) -> None:

@@ -78,5 +78,6 @@ OF_BOTH: Final = {
 }
 FAMILIES: Final = {**OF_WORKERS, **OF_FLEET, **OF_BOTH}
 
-BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-"""The upper bounds of the buckets of each histogram, in seconds. One more has the rest."""
+BUCKETS: Final = tuple(0.001 * 2**n for n in (*range(15), 16, 18, 20, 22))
+"""The upper bounds of the buckets of each histogram, in seconds: each is one of `core.latency.BOUNDS`. One more has the
+rest."""

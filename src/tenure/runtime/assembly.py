@@ -58,7 +58,7 @@ class WorkerSettings:
 
     weights      how often a queue comes first, 1 for queues that it does not name
     burst        stop when the queues have no ready or due work left but persistent jobs
-    metrics      a further subscriber to the reports
+    metrics      counts in place of `Latencies`
     burst_wait_s how long a burst that has nothing else to do waits for queues that Redis refuses
     grace_ms     how long running jobs may continue after a stop; persistent ones are ended at once
     worker_id    None: a new one

@@ -29,6 +29,7 @@ from tenure.runtime.log import brief, log_event
 from tenure.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
 from tenure.runtime.observe.dispatcher import EventDispatcher
 from tenure.runtime.observe.job_log import JobLog
+from tenure.runtime.observe.latency import Latencies
 from tenure.runtime.ports import Driver, Env, Keeper
 from tenure.runtime.round_robin import WeightedRoundRobin
 from tenure.runtime.shutdown import ExitStatus, Shutdown
@@ -171,13 +172,14 @@ class Worker:
             inflight,
             intake,
             self._reports,
+            latencies=self._settings.metrics or Latencies(),
             payloads=self._code.payloads,
         )
         settings = self._settings
         log = JobLog(
             lambda: inflight.started, logs_each=settings.logs_each_job, errors=settings.log_errors, clock=env.clock
         )
-        for one in (log, self._context.latencies, self._context.payloads, settings.metrics):
+        for one in (log, self._context.latencies, self._context.payloads):
             if one is not None:
                 self._reports.subscribe(one)
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)

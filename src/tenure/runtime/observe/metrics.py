@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
-from tenure.core import limits
 from tenure.core.job import JobView
+from tenure.core.latency import BOUNDS, Times
+from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Retried
 from tenure.core.steps import Invoke, Steps, Watcher
+from tenure.core.task import TaskSpec
 from tenure.metrics.counts import Counts, Measured
 from tenure.runtime.jobs.held import Ended, Held, Outcomes
-from tenure.runtime.jobs.reports import Subscriber
-from tenure.runtime.observe.latency import enqueued_ms
+from tenure.runtime.observe.latency import BUCKETS, Latencies, enqueued_ms
 from tenure.runtime.ports import Driver, Messages
 
 _ENDS: Final[dict[type[Outcome], str]] = {
-    Completed: "completed",
     Failed: "failed",
     Broken: "broken",
     Cancelled: "cancelled",
@@ -27,49 +28,108 @@ _ENDS: Final[dict[type[Outcome], str]] = {
 T = TypeVar("T")
 
 
-class WorkerMetrics(Subscriber):
-    """See the module. Used from the event loop's thread only. Both clocks are in seconds; `clock` is monotonic."""
+class _Cell:
+    """The waits and runs of one task on one queue: by bucket of `BOUNDS`, and their sums."""
+
+    __slots__ = ("run_s", "runs", "wait_s", "waits")
+
+    def __init__(self) -> None:
+        self.waits, self.runs = [0] * BUCKETS, [0] * BUCKETS
+        self.wait_s = self.run_s = 0.0
+
+
+class WorkerMetrics(Latencies):
+    """See the module. Used from the event loop's thread only.
+
+    It replaces the counts of latencies of a worker, so that each job is looked at once. Jobs are counted in cells, and
+    these are added up when the numbers are read.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._wall = wall
+        super().__init__(clock, wall)
         self._counts = Counts()
+        self._cells: dict[tuple[str, str | None], _Cell] = {}
+        self._none = _Cell()  # until the first job
         self._away_since: float | None = None
 
     def take(self) -> Measured:
         """Return what was counted since the last call."""
+        self._fold()
         if self._away_since is not None:
             now = self._clock()
             self._away(now - self._away_since)
             self._away_since = now
         return self._counts.take()
 
+    def of_queues(self) -> dict[str, Times]:
+        self._fold()
+        return super().of_queues()
+
+    def take_ends(self) -> dict[str, Ends]:
+        self._fold()
+        return super().take_ends()
+
+    def _fold(self) -> None:
+        """Add the cells to the counts and to the latencies of their queues."""
+        cells, self._cells = self._cells, {}
+        for (queue, task), cell in cells.items():
+            for counts, more in zip(self._window(queue), (cell.waits, cell.runs), strict=True):
+                counts[:] = map(int.__add__, counts, more)
+            self._counts.observe_all("tenure_job_run_seconds", queue, task, counts=cell.runs, seconds=cell.run_s)
+            self._counts.observe_all("tenure_job_wait_seconds", queue, counts=cell.waits, seconds=cell.wait_s)
+
     def timed(self, driver: Driver) -> TimedDriver:
         """Return the driver, with its calls measured."""
         return TimedDriver(driver, self._counts, self._clock)
 
     def finished(self, ended: Sequence[Ended]) -> None:
-        ahead_s = self._wall() - self._clock()
+        ahead_s, spec, queue, cell = self._ahead_s, None, "", self._none
         for run, _, at in ended:
             started_at = run.started_at
             if not started_at:  # its process never called the handler
                 continue
+            seconds = at - started_at
+            ran = bisect_right(BOUNDS, seconds)
             for held in (run,) if type(run) is Held else run.members:
-                record = held.lease.record
-                self._counts.observe("tenure_job_run_seconds", record.queue, record.task, seconds=at - started_at)
-                if (ms := enqueued_ms(held.lease)) is not None:
-                    waited_s = max(0.0, started_at + ahead_s - ms / limits.SECOND)
-                    self._counts.observe("tenure_job_wait_seconds", record.queue, seconds=waited_s)
+                lease = held.lease
+                record = lease.record
+                if held.spec is not spec or record.queue != queue:  # most jobs are as the one before
+                    spec, queue = held.spec, record.queue
+                    cell = self._cells.setdefault((queue, spec.name), _Cell())
+                cell.runs[ran] += 1
+                cell.run_s += seconds
+                if (ms := enqueued_ms(lease)) is not None:
+                    waited_s = started_at + ahead_s - ms / 1_000
+                    cell.waits[bisect_right(BOUNDS, waited_s)] += 1
+                    if waited_s > 0.0:  # the clock of Redis may be ahead
+                        cell.wait_s += waited_s
 
     def settled(self, items: Outcomes) -> None:
+        super().settled(items)
+        spec, completed = None, 0
         for held, outcome in items:
-            record = held.lease.record
-            if end := _ENDS.get(type(outcome)):
-                self._counts.add("tenure_jobs_ended_total", record.queue, record.task, end)
-            elif type(outcome) is Crashed or (type(outcome) is Retried and not outcome.deferred):
-                self._counts.add("tenure_retries_total", record.queue, record.task)
+            if type(outcome) is not Completed:
+                self._settled_otherwise(held, outcome)
+                continue
+            if held.spec is not spec:
+                self._completed(items[0][0], spec, completed)
+                spec, completed = held.spec, 0
+            completed += 1
+        self._completed(items[0][0], spec, completed)
+
+    def _completed(self, first: Held, spec: TaskSpec | None, jobs: int) -> None:
+        if spec is not None:
+            self._counts.add("tenure_jobs_ended_total", first.lease.record.queue, spec.name, "completed", number=jobs)
+
+    def _settled_otherwise(self, held: Held, outcome: Outcome) -> None:
+        record = held.lease.record
+        if end := _ENDS.get(type(outcome)):
+            self._counts.add("tenure_jobs_ended_total", record.queue, record.task, end)
+        elif type(outcome) is Crashed or (type(outcome) is Retried and not outcome.deferred):
+            self._counts.add("tenure_retries_total", record.queue, record.task)
 
     def poisoned(self, view: JobView) -> None:
+        super().poisoned(view)
         self._counts.add("tenure_jobs_ended_total", view.queue, view.task, "broken")
 
     def lost(self, held: Held, noticed: str, outcome: Outcome | None, certain: bool) -> None:
