@@ -37,6 +37,10 @@ class _Cell:
         self.waits, self.runs = [0] * BUCKETS, [0] * BUCKETS
         self.wait_s = self.run_s = 0.0
 
+    def add(self, run_s: float, wait_s: float) -> None:
+        self.run_s += run_s
+        self.wait_s += wait_s
+
 
 class WorkerMetrics(Latencies):
     """See the module. Used from the event loop's thread only.
@@ -84,6 +88,7 @@ class WorkerMetrics(Latencies):
 
     def finished(self, ended: Sequence[Ended]) -> None:
         ahead_s, spec, queue, cell = self._ahead_s, None, "", self._none
+        runs, waits, run_s, wait_s = cell.runs, cell.waits, 0.0, 0.0
         for run, _, at in ended:
             started_at = run.started_at
             if not started_at:  # its process never called the handler
@@ -92,34 +97,41 @@ class WorkerMetrics(Latencies):
             ran = bisect_right(BOUNDS, seconds)
             for held in (run,) if type(run) is Held else run.members:
                 lease = held.lease
-                record = lease.record
-                if held.spec is not spec or record.queue != queue:  # most jobs are as the one before
-                    spec, queue = held.spec, record.queue
+                if held.spec is not spec or lease.record.queue != queue:  # most jobs are as the one before
+                    cell.add(run_s, wait_s)
+                    spec, queue = held.spec, lease.record.queue
                     cell = self._cells.setdefault((queue, spec.name), _Cell())
-                cell.runs[ran] += 1
-                cell.run_s += seconds
+                    runs, waits, run_s, wait_s = cell.runs, cell.waits, 0.0, 0.0
+                runs[ran] += 1
+                run_s += seconds
                 if (ms := enqueued_ms(lease)) is not None:
                     waited_s = started_at + ahead_s - ms / 1_000
-                    cell.waits[bisect_right(BOUNDS, waited_s)] += 1
+                    waits[bisect_right(BOUNDS, waited_s)] += 1
                     if waited_s > 0.0:  # the clock of Redis may be ahead
-                        cell.wait_s += waited_s
+                        wait_s += waited_s
+        cell.add(run_s, wait_s)
 
     def settled(self, items: Outcomes) -> None:
-        super().settled(items)
-        spec, completed = None, 0
+        spec, completed, others = None, 0, []
         for held, outcome in items:
             if type(outcome) is not Completed:
-                self._settled_otherwise(held, outcome)
+                others.append((held, outcome))
                 continue
             if held.spec is not spec:
                 self._completed(items[0][0], spec, completed)
                 spec, completed = held.spec, 0
             completed += 1
         self._completed(items[0][0], spec, completed)
+        if others:
+            super().settled(others)
+            for held, outcome in others:
+                self._settled_otherwise(held, outcome)
 
     def _completed(self, first: Held, spec: TaskSpec | None, jobs: int) -> None:
         if spec is not None:
-            self._counts.add("tenure_jobs_ended_total", first.lease.record.queue, spec.name, "completed", number=jobs)
+            queue = first.lease.record.queue
+            self.count(queue, "completed", jobs)
+            self._counts.add("tenure_jobs_ended_total", queue, spec.name, "completed", number=jobs)
 
     def _settled_otherwise(self, held: Held, outcome: Outcome) -> None:
         record = held.lease.record
