@@ -1,0 +1,66 @@
+"""Instruments: what a tracing library has around each handler and each enqueue, of one app or of all of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from tenure.client.outgoing import AroundEnqueue
+    from tenure.core.engine import FullEngine
+    from tenure.runtime.handlers.middleware import AsyncMiddleware, Middleware
+    from tenure.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """`name`: an app has each instrument once. `handlers` and `enqueues` are outside of all middleware."""
+
+    name: str
+    handlers: AsyncMiddleware
+    enqueues: AroundEnqueue
+
+
+class InstrumentedApp(Protocol):
+    """What instruments know of an app."""
+
+    instruments: Instruments
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def engine(self) -> FullEngine: ...
+    @property
+    def tasks(self) -> Mapping[str, Any]: ...
+
+
+class Instruments:
+    """The instruments of one app, which get the places at the beginning of these lists."""
+
+    def __init__(self, app: InstrumentedApp, handlers: list[Middleware], enqueues: list[AroundEnqueue]) -> None:
+        self._names: set[str] = set()
+        self._handlers = handlers
+        self._enqueues = enqueues
+        _APPS.add(app)
+        for make in _FOR_ALL:
+            self.add(make(app))
+
+    def add(self, instrument: Instrument) -> None:
+        """Add an instrument, unless the app has it. For workers, before they start."""
+        if instrument.name not in self._names:
+            self._names.add(instrument.name)
+            self._handlers.insert(0, instrument.handlers)
+            self._enqueues.insert(0, instrument.enqueues)
+
+
+_APPS: Final[WeakSet[InstrumentedApp]] = WeakSet()
+_FOR_ALL: Final[list[Callable[[InstrumentedApp], Instrument]]] = []
+
+
+def instrument_all(make: Callable[[InstrumentedApp], Instrument]) -> None:
+    """Give every app of this process an instrument, those that there are and those to come."""
+    _FOR_ALL.append(make)
+    for app in list(_APPS):
+        app.instruments.add(make(app))
