@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
+from tenure.core import names
+from tenure.core.engine import Feature, FullEngine
+from tenure.protocols.registry import entry_of
+
 if TYPE_CHECKING:
-    from tenure.client.outgoing import AroundEnqueue
-    from tenure.core.engine import FullEngine
+    from tenure.client.outgoing import AroundEnqueue, Outgoing
     from tenure.runtime.handlers.middleware import AsyncMiddleware, Middleware
     from tenure.settings import Settings
 
@@ -34,6 +37,28 @@ class InstrumentedApp(Protocol):
     def engine(self) -> FullEngine: ...
     @property
     def tasks(self) -> Mapping[str, Any]: ...
+
+
+class TraceHeaders:
+    """Adds the headers of a trace to jobs, where they do no harm.
+
+    A format of other programs wraps a raw payload that has headers, so that these could not read it.
+    """
+
+    def __init__(self, engine: FullEngine) -> None:
+        self._of_tasks = Feature.HEADERS in engine.features
+        self._of_raw = self._of_tasks and not entry_of(engine).has_foreign_clients
+
+    def add(self, jobs: Sequence[Outgoing], headers: Mapping[str, str]) -> None:
+        """Add those that fit and that the jobs do not have."""
+        for job in jobs:
+            if self._of_raw or (self._of_tasks and job.task is not None):
+                room = names.MAX_HEADERS - sum(len(text.encode()) for pair in job.headers.items() for text in pair)
+                for name, value in headers.items():
+                    size = len(name) + len(value.encode())
+                    if size <= room and name not in job.headers:
+                        job.headers[name] = value
+                        room -= size
 
 
 class Instruments:

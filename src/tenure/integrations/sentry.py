@@ -20,9 +20,8 @@ from sentry_sdk.crons import capture_checkin
 from sentry_sdk.integrations import Integration
 from sentry_sdk.integrations import logging as sentry_logging
 
-from tenure.app.instruments import Instrument, InstrumentedApp, instrument_all
+from tenure.app.instruments import Instrument, InstrumentedApp, TraceHeaders, instrument_all
 from tenure.core import limits
-from tenure.core.engine import Feature
 from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.signals import Fail, JobCancelled, RateLimited, Retry, Snooze
 from tenure.runtime.jobs.job import run_of
@@ -65,7 +64,7 @@ class _Enqueues:
     """A span around an enqueue, if there is one around the caller. Its trace goes into the headers of the jobs."""
 
     def __init__(self, app: InstrumentedApp) -> None:
-        self._has_headers = Feature.HEADERS in app.engine.features
+        self._headers = TraceHeaders(app.engine)
 
     @contextmanager
     def __call__(self, jobs: Sequence[Outgoing]) -> Iterator[None]:
@@ -75,10 +74,7 @@ class _Enqueues:
         about: dict[str, Any] = _batch(jobs) | {"messaging.message.body.size": sum(len(job.payload) for job in jobs)}
         with _span("queue.publish", jobs[0].queue, about):
             trace = {"sentry-trace": sentry_sdk.get_traceparent(), "baggage": sentry_sdk.get_baggage()}
-            for job in jobs if self._has_headers else ():
-                for name, value in trace.items():
-                    if value:
-                        job.headers.setdefault(name, value)
+            self._headers.add(jobs, {name: value for name, value in trace.items() if value})
             yield
 
 
