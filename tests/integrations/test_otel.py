@@ -145,6 +145,20 @@ def test_a_job_can_be_a_child_of_its_enqueue(app: Tenure, spans: Spans) -> None:
     assert done.context.trace_id == sent.context.trace_id
 
 
+def test_claims_and_settlements_have_spans_if_asked_for(app: Tenure, spans: Spans) -> None:
+    @app.task(name="shop.send")
+    def send() -> None: ...
+
+    instrument(app, redis_calls=True)
+    send.enqueue()
+    app.run_worker(burst=True)
+    found = spans()
+    calls = [*found["claim"], *found["settle"]]
+    assert {(one.kind, one.parent) for one in calls} == {(SpanKind.CLIENT, None)}
+    types = {(one.attributes or {})["messaging.operation.type"] for one in calls}
+    assert types == {"receive", "settle"}
+
+
 def test_errors_have_their_type_and_chosen_outcomes_only_if_they_count(
     app: Tenure, spans: Spans, reader: InMemoryMetricReader
 ) -> None:

@@ -20,7 +20,7 @@ from tenure.metrics.counts import OTHER, TASKS_MAX, Counts, Measured
 from tenure.metrics.exposition import Snapshot, exposition
 from tenure.metrics.families import FAMILIES, OF_FLEET, OF_WORKERS
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.observe.metrics import WorkerMetrics
+from tenure.runtime.observe.metrics import TimedDriver, WorkerMetrics
 from tests.runtime.fakes import task
 
 SINCE_1970_S = 1_800_000_000.0
@@ -131,7 +131,8 @@ async def test_the_calls_of_scripts_are_timed(metrics: WorkerMetrics, clock: Clo
             return "away"
         return "settled"
 
-    assert await metrics.timed(Driver()).run(steps()) == "away"  # type: ignore[arg-type]
+    driver = TimedDriver(Driver(), metrics.redis_called, clock)  # type: ignore[arg-type]
+    assert await driver.run(steps()) == "away"
     found = samples(metrics.take())
     assert found["tenure_redis_call_seconds_sum", "call=claim"] == 3
     assert ("tenure_redis_call_seconds_sum", "call=settle") not in found

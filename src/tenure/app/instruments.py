@@ -14,16 +14,21 @@ from tenure.protocols.registry import entry_of
 if TYPE_CHECKING:
     from tenure.client.outgoing import AroundEnqueue, Outgoing
     from tenure.runtime.handlers.middleware import AsyncMiddleware, Middleware
+    from tenure.runtime.observe.metrics import RedisCalled
     from tenure.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """`name`: an app has each instrument once. `handlers` and `enqueues` are outside of all middleware."""
+    """`name`: an app has each instrument once. `handlers` and `enqueues` are outside of all middleware.
+
+    `redis_called`: gets the name of each script that a worker has called, and how many seconds it took.
+    """
 
     name: str
     handlers: AsyncMiddleware
     enqueues: AroundEnqueue
+    redis_called: RedisCalled | None = None
 
 
 class InstrumentedApp(Protocol):
@@ -65,6 +70,7 @@ class Instruments:
     """The instruments of one app, which get the places at the beginning of these lists."""
 
     def __init__(self, app: InstrumentedApp, handlers: list[Middleware], enqueues: list[AroundEnqueue]) -> None:
+        self.redis_calls: list[RedisCalled] = []
         self._names: set[str] = set()
         self._handlers = handlers
         self._enqueues = enqueues
@@ -78,6 +84,8 @@ class Instruments:
             self._names.add(instrument.name)
             self._handlers.insert(0, instrument.handlers)
             self._enqueues.insert(0, instrument.enqueues)
+            if instrument.redis_called is not None:
+                self.redis_calls.append(instrument.redis_called)
 
 
 _APPS: Final[WeakSet[InstrumentedApp]] = WeakSet()

@@ -31,12 +31,14 @@ from tenure.redis.url import is_cluster
 from tenure.runtime.assembly import UserCode, WorkerSettings
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.log import Once, log_event
-from tenure.runtime.observe.metrics import WorkerMetrics
+from tenure.runtime.observe.metrics import TimedDriver, WorkerMetrics
+from tenure.runtime.ports import Driver
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
 
 if TYPE_CHECKING:
+    from tenure.app.instruments import Instruments
     from tenure.app.tasks import Task
     from tenure.core.events import Listener
     from tenure.core.schedules.schedule import ScheduleSpec
@@ -58,6 +60,7 @@ class RunnableApp(Protocol):
     """What a worker and `app.testing()` need of an app."""
 
     protocol: WireProtocol | str
+    instruments: Instruments
 
     @property
     def settings(self) -> Settings: ...
@@ -162,7 +165,9 @@ async def run_worker(
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
-        link = driver if metrics is None else metrics.timed(driver)
+        link: Driver = driver
+        for called in (*app.instruments.redis_calls, *(() if metrics is None else [metrics.redis_called])):
+            link = TimedDriver(link, called)
         worker = Worker(app.engine, link, code, settings, keeper=keeper)
         workers.append(worker)
         created(worker)

@@ -59,15 +59,17 @@ _LINKS_MAX: Final = 128
 Attributes: TypeAlias = dict[str, Any]
 
 
-def instrument(app: InstrumentedApp, *, process_parent: bool = False) -> None:
+def instrument(app: InstrumentedApp, *, process_parent: bool = False, redis_calls: bool = False) -> None:
     """Trace and count the enqueues and the jobs of an app. A second call changes nothing.
 
         instrument(app, process_parent=True)
 
     `process_parent`: the span of a job is a child of the span of its enqueue. By default it begins a trace of its own,
-    with a link to it. A batch has links in any case.
+    with a link to it. A batch has links in any case. `redis_calls`: the workers' calls to Redis that claim and settle
+    jobs have spans, too. A call is for many jobs, so each begins a trace.
     """
-    app.instruments.add(Instrument("otel", _Handlers(app, process_parent), _Enqueues(app)))
+    calls = _RedisCalls(app) if redis_calls else None
+    app.instruments.add(Instrument("otel", _Handlers(app, process_parent), _Enqueues(app), calls))
 
 
 class _Names:
@@ -162,6 +164,24 @@ class _Handlers:
         found = (trace.get_current_span(context).get_span_context() for context in sent)
         links = {one.span_id: Link(one) for one in found if one.is_valid}  # jobs of one enqueue have one span
         return trace.set_span_in_context(trace.INVALID_SPAN, sent[0]), list(links.values())
+
+
+class _RedisCalls:
+    """A client span for each call that claims or settles jobs, made after its reply."""
+
+    def __init__(self, app: InstrumentedApp) -> None:
+        self._names = {
+            "claim": _Names(app, "claim", "receive", "receive"),
+            "settle": _Names(app, "settle", "settle", "settle"),
+        }
+
+    def __call__(self, script: str, seconds: float) -> None:
+        name = script.partition("_")[0]  # claim_full and settle_full do the same for queues with more features
+        if name in self._names:
+            names, ended_ns = self._names[name], time.time_ns()
+            began_ns = ended_ns - round(seconds * 1e9)
+            nothing = contexts.Context()
+            names.tracer.start_span(name, nothing, SpanKind.CLIENT, names.span, start_time=began_ns).end(ended_ns)
 
 
 def _of_jobs(jobs: Sequence[Job] | Sequence[Outgoing]) -> Attributes:

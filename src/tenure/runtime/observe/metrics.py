@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from tenure.core.job import JobView
 from tenure.core.latency import BOUNDS, Times
@@ -26,6 +26,7 @@ _ENDS: Final[dict[type[Outcome], str]] = {
 }
 
 T = TypeVar("T")
+RedisCalled: TypeAlias = Callable[[str, float], None]
 
 
 class _Cell:
@@ -82,9 +83,9 @@ class WorkerMetrics(Latencies):
             self._counts.observe_all("tenure_job_run_seconds", queue, task, counts=cell.runs, seconds=cell.run_s)
             self._counts.observe_all("tenure_job_wait_seconds", queue, counts=cell.waits, seconds=cell.wait_s)
 
-    def timed(self, driver: Driver) -> TimedDriver:
-        """Return the driver, with its calls measured."""
-        return TimedDriver(driver, self._counts, self._clock)
+    def redis_called(self, call: str, seconds: float) -> None:
+        """Count a call to Redis."""
+        self._counts.observe("tenure_redis_call_seconds", call, seconds=seconds)
 
     def finished(self, ended: Sequence[Ended]) -> None:
         ahead_s, spec, queue, cell = self._ahead_s, None, "", self._none
@@ -167,11 +168,14 @@ class WorkerMetrics(Latencies):
 
 
 class TimedDriver:
-    """A driver that measures the calls of scripts. Repeated attempts of a call count as one."""
+    """A driver that measures the calls of scripts. Repeated attempts of a call count as one.
 
-    def __init__(self, driver: Driver, counts: Counts, clock: Callable[[], float]) -> None:
+    `called`: gets the name of the script and the seconds, after the reply.
+    """
+
+    def __init__(self, driver: Driver, called: RedisCalled, clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
-        self._counts = counts
+        self._called = called
         self._clock = clock
 
     async def run(self, steps: Steps[T]) -> T:
@@ -188,8 +192,7 @@ class TimedDriver:
                     call = steps.throw(error)
                     continue
                 if isinstance(call, Invoke) and call.lead is None:  # else it waits for jobs first
-                    seconds = self._clock() - began_at
-                    self._counts.observe("tenure_redis_call_seconds", call.script.name, seconds=seconds)
+                    self._called(call.script.name, self._clock() - began_at)
                 call = steps.send(reply)
         except StopIteration as stop:
             answer: T = stop.value
