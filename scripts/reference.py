@@ -22,6 +22,8 @@ from tenure.core import errors, log_events
 from tenure.core.features import Feature
 from tenure.engines.kit.scripts import INCLUDE, lua_files
 from tenure.engines.native.scripts import SCRIPTS
+from tenure.metrics.counts import OTHER, TASKS_MAX
+from tenure.metrics.families import BUCKETS, OF_BOTH, OF_FLEET, OF_WORKERS
 from tenure.protocols.registry import ENTRIES, parse_protocol
 from tenure.settings import Settings, variables
 
@@ -143,6 +145,36 @@ def log() -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def metrics() -> str:
+    """Every metric, as the tables have it."""
+    parts = [
+        "# Metrics",
+        "What Tenure serves for [Prometheus](../howto/prometheus.md). At most "
+        f"{TASKS_MAX} values of `task`, the rest is `{OTHER}`; `task` is empty for raw payloads. Counters begin at 0 "
+        "when the process that serves them starts. The buckets of histograms end at "
+        f"{', '.join(f'{bound:g}' for bound in BUCKETS)} seconds. Written by `make docs` from "
+        "`tenure/metrics/families.py`; `make check` compares.",
+    ]
+    sections = {
+        "Workers: `tenure worker --metrics-port`": OF_WORKERS,
+        "The fleet: `tenure metrics`": OF_FLEET,
+        "Both": OF_BOTH,
+    }
+    for title, table in sections.items():
+        rows = [
+            f"| `{name}` | {', '.join(f'`{label}`' for label in one.labels)} | {one.kind} | {one.help} |"
+            for name, one in table.items()
+        ]
+        parts += [f"## {title}", "\n".join(["| metric | labels | type | meaning |", "|---|---|---|---|", *rows])]
+    parts += [
+        "`outcome`: completed, failed, broken or cancelled. `state` of jobs and lanes: as in `tenure info`. `call`: "
+        "the name of a [script](../explanation/lua.md); calls that wait for jobs are left out. "
+        "`tenure_reclaimed_total` and `tenure_schedules_missed_total` are kept in Redis, and count since the queue or "
+        "the schedule exists."
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def lua() -> str:
     """The scripts of the native engine, the libraries of each, and what these are for."""
     rows, users = [], Counter[str]()
@@ -222,6 +254,7 @@ def _purpose(path: Path) -> str:
 PAGES = {
     "reference/command-line.md": command_line,
     "reference/log.md": log,
+    "reference/metrics.md": metrics,
     "reference/settings.md": settings,
     "reference/errors.md": error_tree,
     "reference/protocols.md": protocols,

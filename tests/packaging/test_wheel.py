@@ -36,7 +36,8 @@ def test_the_wheel_has_what_it_needs_and_no_more(wheel):
     source = ROOT / "src"
     lua = {path.relative_to(source).as_posix() for path in source.rglob("*.lua")}
     assert lua, "there are no Lua files?"
-    assert lua | {"tenure/py.typed", "tenure/_version.py"} <= names
+    prometheus = {f"tenure/integrations/prometheus/{name}" for name in ("alerts.yml", "dashboard.json")}
+    assert lua | prometheus | {"tenure/py.typed", "tenure/_version.py"} <= names
     assert [name for name in names if not name.startswith(("tenure/", "tenure-"))] == []
     assert [name for name in names if name.endswith(".pyc")] == []
 
@@ -52,7 +53,7 @@ def test_the_dependencies_declared_are_enough(installed, tmp_path):
     script = (
         "import importlib.metadata, pkgutil, tenure\n"
         "for module in pkgutil.walk_packages(tenure.__path__, 'tenure.', lambda name: None):\n"
-        "    if module.name.startswith('tenure.web') or '__main__' in module.name: continue\n"
+        "    if module.name.startswith(('tenure.web', 'tenure.integrations.')) or '__main__' in module.name: continue\n"
         "    if module.name != 'tenure.testing.plugin': __import__(module.name)\n"
     )
     (tmp_path / "import_all.py").write_text(script)

@@ -11,6 +11,7 @@ import pytest
 from tenure.core.engine import CancelAsked, HeartbeatReply
 from tenure.core.job import ErrorInfo, JobRecord, Lease, LeaseRef
 from tenure.core.outcome import Cancelled, Failed, Retried
+from tenure.metrics.counts import Measured
 from tenure.processes.messages import (
     UNSENT_MAX,
     BeatReport,
@@ -42,6 +43,7 @@ from tenure.processes.system import ProcessGroup
             )
         ),
         StopOrder(hard=True),
+        Measured(((("tenure_retries_total", "q", "t"), (1.0,)),)),
         BeatReport(None, "away"),
     ],
 )

@@ -25,8 +25,12 @@ class Bench:
         def job_of(task: asyncio.Task[Any]) -> Lease | None:
             return lease if task is me else None
 
-        self.watch = LoopWatch(lambda: self.since, job_of, lambda: self.now)
+        self.blocks = 0
+        self.watch = LoopWatch(lambda: self.since, job_of, lambda: self.now, self.blocked)
         self.watch.turned()
+
+    def blocked(self) -> None:
+        self.blocks += 1
 
     def look(self, *times: float) -> None:
         for self.now in times:
@@ -53,6 +57,8 @@ async def test_the_job_and_the_place_are_named_when_it_has_ended(caplog):
     (line,) = caplog.messages
     assert line.startswith(f"loop_blocked queue=q task=shop.send id=a at='{__file__}:")
     assert " in look' seconds=3.100 " in line
+    await asyncio.sleep(0)
+    assert bench.blocks == 1
 
 
 async def test_the_first_job_after_a_rest_counts_from_its_start(caplog):

@@ -28,7 +28,7 @@ class Played:
         self.keeping: asyncio.Task[Any] | None = None
         self.killed = asyncio.Event()
 
-    def follow(self, heard: Callable[[Any], None], ended: Callable[[Any, int], None]) -> None:
+    def follow(self, heard: Callable[[Any], None], ended: Callable[[Any, int], None], measured: object) -> None:
         self._heard, self._ended = heard, ended
 
     def stop(self, *, hard: bool = False) -> None:

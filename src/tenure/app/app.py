@@ -13,6 +13,7 @@ from tenure.app.definitions import DEFAULT_QUEUE, DefinesTasks, Definition
 from tenure.app.earlier import check_free
 from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines
 from tenure.app.hooks import LifespanFunction, WithHooks
+from tenure.app.instruments import Instruments
 from tenure.app.policy import Defaults, Policy, RunOptions, TaskDefaults, rules_of
 from tenure.app.router import Router
 from tenure.app.tasks import Task, default_name, scheduled_by
@@ -131,6 +132,7 @@ class Tenure(DefinesTasks, WithHooks):
         self.control = BulkControl(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
         self.limits = Limits(self._client, self._tasks)
+        self.instruments = Instruments(self, self._middleware, self._client.around)
 
     if not TYPE_CHECKING:
         __getattr__ = pointing(APP_METHODS)

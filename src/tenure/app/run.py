@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tenure.client.client import new_id
@@ -31,11 +31,14 @@ from tenure.redis.url import is_cluster
 from tenure.runtime.assembly import UserCode, WorkerSettings
 from tenure.runtime.isolation.child import Launch
 from tenure.runtime.log import Once, log_event
+from tenure.runtime.observe.metrics import TimedDriver, WorkerMetrics
+from tenure.runtime.ports import Driver
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.signals import on_signals
 from tenure.runtime.worker import Worker
 
 if TYPE_CHECKING:
+    from tenure.app.instruments import Instruments
     from tenure.app.tasks import Task
     from tenure.core.events import Listener
     from tenure.core.schedules.schedule import ScheduleSpec
@@ -57,6 +60,7 @@ class RunnableApp(Protocol):
     """What a worker and `app.testing()` need of an app."""
 
     protocol: WireProtocol | str
+    instruments: Instruments
 
     @property
     def settings(self) -> Settings: ...
@@ -86,6 +90,7 @@ class WorkerOptions:
     is started, for tasks with `run_in="process"`. `signals`: stop on SIGINT and SIGTERM. `source`: the name of the app,
     `MODULE:APP`, to which the schedules of its code belong; empty: the module of the first task that has one.
     `closes_app`: close the app's connections at the end; not where the rest of a program uses them.
+    `metrics`: count for the metrics of the parent process.
     """
 
     queues: tuple[str, ...] = ()
@@ -100,6 +105,7 @@ class WorkerOptions:
     source: str = ""
     burst_wait: float = math.inf
     closes_app: bool = True
+    metrics: bool = False
 
     def __post_init__(self) -> None:
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
@@ -151,14 +157,18 @@ async def run_worker(
     _check_url(app.settings.url)
     driver = _driver(app, limits.PATIENCE_MS)
     workers: list[Worker] = []
-    keeper = _keeper_of(app, parent, workers)
+    metrics = WorkerMetrics() if options.metrics else None
+    keeper = _keeper_of(app, parent, workers, metrics)
     try:
-        settings = _settings_of(app, options)
+        settings = replace(_settings_of(app, options), metrics=metrics)
         _report_unnamed(app, options.queues)
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
-        worker = Worker(app.engine, driver, code, settings, keeper=keeper)
+        link: Driver = driver
+        for called in (*app.instruments.redis_calls, *(() if metrics is None else [metrics.redis_called])):
+            link = TimedDriver(link, called)
+        worker = Worker(app.engine, link, code, settings, keeper=keeper)
         workers.append(worker)
         created(worker)
         reporting = asyncio.create_task(_report(worker, keeper))
@@ -239,7 +249,9 @@ async def _report_queues(app: RunnableApp, driver: AsyncDriver, queues: Sequence
                 log_event("queue_paused", queue=queue)
 
 
-def _keeper_of(app: RunnableApp, parent: ParentSocket | None, workers: Sequence[Worker]) -> KeeperLink:
+def _keeper_of(
+    app: RunnableApp, parent: ParentSocket | None, workers: Sequence[Worker], metrics: WorkerMetrics | None
+) -> KeeperLink:
     """Return the link to the process that keeps the leases. Its requests go to the worker, as soon as there is one."""
 
     def stop(hard: bool) -> None:
@@ -260,6 +272,7 @@ def _keeper_of(app: RunnableApp, parent: ParentSocket | None, workers: Sequence[
         credentials_s=app.settings.connect_timeout,
         stop=stop,
         parent_lost=retire,
+        measured=None if metrics is None else metrics.take,
     )
 
 
@@ -294,7 +307,8 @@ def _status_of(worker: Worker, was_ready: bool) -> StatusReport:
         state = WorkerState.RETIRING
     elif worker.stopping:
         state = WorkerState.STOPPING
-    return StatusReport(os.getpid(), state, worker.good_at, worker.active, worker.id, worker.trouble or "")
+    trouble = worker.trouble or ""
+    return StatusReport(os.getpid(), state, worker.good_at, worker.active, worker.id, trouble, worker.slots)
 
 
 def queues_of(app: RunnableApp) -> Sequence[str]:

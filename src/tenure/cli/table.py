@@ -57,6 +57,12 @@ SECTIONS: Final = {
             "the port is in use",
             "the command line, the password file or a setting is wrong, or a package is missing",
         ),
+        "metrics": Row(
+            "Serve metrics for Prometheus, or print a dashboard for Grafana and alert rules.",
+            "metrics",
+            "a signal stopped it, or printed",
+            wrong="the command line or a setting is wrong, the port is in use, or a package is missing",
+        ),
     },
     "Change": {
         "enqueue": Row(

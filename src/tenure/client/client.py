@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenure.client.large import LargePayloads
 from tenure.client.limit import filled, rules_of_job
-from tenure.client.outgoing import EnqueueMiddleware, after_middleware
+from tenure.client.outgoing import AroundEnqueue, EnqueueMiddleware, after_middleware
 from tenure.client.unique import keyed
 from tenure.core import limits, names
 from tenure.core.encoding.codec import decode_json
@@ -98,6 +98,8 @@ class Client:
         """The options of the previous job, and what its shape has of them."""
         self.use(settings, engine, runner)
         self._middleware = middleware
+        self.around: list[AroundEnqueue] = []
+        """Instruments around the enqueues, the outermost first."""
         self.conversion = conversion
         self.large = LargePayloads(large)
         self.queue_limits: dict[str, tuple[Limit, ...]] = {}

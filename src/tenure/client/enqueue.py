@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.client.handle import JobHandle
+from tenure.client.outgoing import surrounded
 from tenure.core.encoding.signature import Results
 from tenure.core.engine import Engine
 from tenure.core.errors import DuplicateJob, NotDurable, NotUnique, QueueFull, UnsupportedFeature
@@ -52,17 +53,29 @@ def enqueue_one(
     return _checked(job, handle)
 
 
+def _one(client: Client, job: NewJob, results: Results | None, durable: int | None) -> Steps[JobHandle[Any]]:
+    [handle] = yield from _all(client, [job], results, durable)
+    return _checked(job, handle)
+
+
 async def enqueue_together(
     client: Client, job: NewJob, results: Results | None = None, durable: int | None = None
 ) -> JobHandle[Any]:
     """Enqueue one job like `enqueue_one`, in one call with the jobs that other tasks enqueue at the same time."""
+    if client.around:
+        with surrounded(client.around, [job]) as [job]:
+            return await _together(client, job, results, durable)
+    return await _together(client, job, results, durable)
+
+
+async def _together(client: Client, job: NewJob, results: Results | None, durable: int | None) -> JobHandle[Any]:
     batches = client.batches
     if not client.replicas(durable) and len(job.payload) <= client.payload_limit:
         reply = batches.join(job)
         answer = None if reply is None else await reply
         if answer is not None:
             return _checked(job, JobHandle(client, job.queue, answer.id, answer.created, None, results))
-    return await batches.alone(job, client.arun(enqueue_one(client, job, results, durable)))
+    return await batches.alone(job, client.arun(_one(client, job, results, durable)))
 
 
 def _checked(job: NewJob, handle: JobHandle[Any]) -> JobHandle[Any]:
@@ -80,6 +93,15 @@ def enqueue_all(
     client: Client, jobs: Sequence[NewJob], results: Results | None = None, durable: int | None = None
 ) -> Steps[list[JobHandle[Any]]]:
     """Enqueue many jobs. The handle has `created` False if its id existed, or another job has the unique key."""
+    if client.around:
+        with surrounded(client.around, jobs) as jobs:
+            return (yield from _all(client, jobs, results, durable))
+    return (yield from _all(client, jobs, results, durable))
+
+
+def _all(
+    client: Client, jobs: Sequence[NewJob], results: Results | None, durable: int | None
+) -> Steps[list[JobHandle[Any]]]:
     if not jobs:
         return []
     if client.large.store is not None:

@@ -1,8 +1,10 @@
-"""Enqueue middleware: the user's functions that see each job before it is enqueued, and may set its headers."""
+"""Functions that see jobs before they are enqueued, and may set their headers: enqueue middleware of the user, and
+instruments, which also see the end of the call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeAlias
 
 from msgspec import structs
@@ -61,3 +63,17 @@ def after_middleware(layers: Sequence[EnqueueMiddleware], job: NewJob) -> NewJob
     for layer in layers:
         layer(outgoing)
     return structs.replace(job, headers=names.headers(outgoing.headers, "headers of enqueue middleware") or None)
+
+
+AroundEnqueue: TypeAlias = Callable[[Sequence[Outgoing]], AbstractContextManager[None]]
+"""Entered with the jobs of one call, in which it may set headers. It ends when Redis has them, or with the error."""
+
+
+@contextmanager
+def surrounded(around: Sequence[AroundEnqueue], jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """Enter the instruments, and give the jobs with the headers that these leave."""
+    outgoing = [Outgoing(job) for job in jobs]
+    with ExitStack() as stack:
+        for one in around if jobs else ():
+            stack.enter_context(one(outgoing))
+        yield [structs.replace(job, headers=one.headers or None) for job, one in zip(jobs, outgoing, strict=True)]

@@ -315,6 +315,7 @@ PARENT: Final[Mapping[str, LogEvent]] = {
     ),
     "signal_received": LogEvent(INFO, "The parent received a signal.", "`then`: what it does"),
     "health_served": LogEvent(INFO, "The parent serves health checks at this address."),
+    "metrics_served": LogEvent(INFO, "Metrics for Prometheus are served at this address, at /metrics."),
 }
 
 LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **DROP_IN, **REDIS, **PARENT, **DASHBOARD}

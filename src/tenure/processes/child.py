@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from tenure.metrics.counts import Measured
 from tenure.processes.credentials import WorkerCredentials
 from tenure.processes.keeper import LeaseKeeper, keeper_driver
 from tenure.processes.messages import (
@@ -58,6 +59,7 @@ class WorkerProcess:
         self._process = process
         self._messages = messages
         self._driver_of = driver_of
+        self._measured: Callable[[Measured], None] = lambda measured: None
 
     @classmethod
     async def start(
@@ -91,9 +93,16 @@ class WorkerProcess:
         return time.monotonic() - self.began_at
 
     def follow(
-        self, status_received: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
+        self,
+        status_received: Callable[[WorkerProcess], None],
+        ended: Callable[[WorkerProcess, int], None],
+        measured: Callable[[Measured], None] = lambda measured: None,
     ) -> None:
-        """Call `status_received` for each status that it sends, and `ended` with its exit status, once and last."""
+        """Call `status_received` for each status that it sends, and `ended` with its exit status, once and last.
+
+        `measured`: called with what it has counted for the metrics.
+        """
+        self._measured = measured
         self._following = asyncio.create_task(self._follow(status_received, ended))
 
     def stop(self, *, hard: bool = False) -> None:
@@ -139,6 +148,8 @@ class WorkerProcess:
                     self._keeper.take(message)
                 elif isinstance(message, Credentials) and self._credentials is not None:
                     self._credentials.take(message)
+                elif isinstance(message, Measured):
+                    self._measured(message)
                 elif isinstance(message, StatusReport):
                     self.status = message
                     status_received(self)

@@ -24,6 +24,7 @@ from tenure.core.engine import HeartbeatReply
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import LeaseRef
 from tenure.core.outcome import TimedOut
+from tenure.metrics.counts import Measured
 from tenure.processes.messages import (
     BeatReport,
     Credentials,
@@ -87,7 +88,7 @@ class KeeperLink:
     `parent`: the socket to the parent. `credentials`: gives the user and the password of a connection, within
     `credentials_s`. `stop`: called with True when the parent requests a hard stop, with False when it requests a stop.
     `parent_lost`: called when the parent is gone or silent. Then, and without a parent, the worker starts a keeper
-    process of its own.
+    process of its own. `measured`: returns what the metrics have counted since its last call, for the parent.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class KeeperLink:
         credentials_s: float = limits.CONNECT_TIMEOUT_MS / limits.SECOND,
         stop: Callable[[bool], None] = lambda hard: None,
         parent_lost: Callable[[], None] = lambda: None,
+        measured: Callable[[], Measured] | None = None,
         command: Sequence[str] = (),
     ) -> None:
         self._url = url
@@ -111,6 +113,7 @@ class KeeperLink:
         self._asked: asyncio.Task[None] | None = None
         self._stop = stop
         self._parent_lost = parent_lost
+        self._measured = measured
         self._command = command or command_of("tenure.processes.keeper")
         self._messages: MessageSocket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -208,6 +211,12 @@ class KeeperLink:
         """Send the status of this worker to its parent, if it has one."""
         if self._is_parents:
             self._send(status, is_replaced=True)
+            self._send_measured()
+
+    def _send_measured(self) -> None:
+        """Send what was counted since the last time. While the parent does not read, that grows in the counts."""
+        if self._measured is not None and self._is_parents and self._messages is not None and self._messages.has_room:
+            self._send(self._measured())
 
     def _send(self, message: Message, *, is_replaced: bool = False) -> None:
         if self._messages is not None:
@@ -228,6 +237,7 @@ class KeeperLink:
             self._messages.close()
 
     async def stop(self, *, left: bool = False, crashed: bool = False, outcomes: TimedOut = ()) -> None:
+        self._send_measured()
         self._goodbye = Goodbye(left, crashed, tuple(outcomes))
         self._send(self._goodbye)
         if left:  # the socket stays open until this process has ended

@@ -1,8 +1,8 @@
 """Messages between a worker process and the process that keeps its leases: JSON, one line each, on one socket.
 
-The worker sends `Orders` first, then `Holdings` and `StatusReport`, and `Goodbye` at its end. Its parent sends
-`StopOrder`; the parent, or the worker's own keeper process, sends a `BeatReport` for every heartbeat, and
-`CredentialsWanted`, to which the worker replies with `Credentials`.
+The worker sends `Orders` first, then `Holdings`, `StatusReport` and with metrics `Measured`, and `Goodbye` at its end.
+Its parent sends `StopOrder`; the parent, or the worker's own keeper process, sends a `BeatReport` for every heartbeat,
+and `CredentialsWanted`, to which the worker replies with `Credentials`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from msgspec import Struct
 from tenure.core.engine import HeartbeatReply
 from tenure.core.job import LeaseRef
 from tenure.core.outcome import Cancelled, Failed, Retried
+from tenure.metrics.counts import Measured
 from tenure.processes.overdue import Timeouts
 from tenure.processes.system import ProcessGroup
 from tenure.protocols.spec import EngineSpec
@@ -91,7 +92,7 @@ class StatusReport(Struct, frozen=True, tag=True):
     """How a worker process is.
 
     `good_at`: when Redis last gave it a good reply, or when the process began, by the monotonic clock. `active`: how
-    many jobs run. `reason`: what is wrong, or why the worker retires; empty: nothing is.
+    many jobs run, of `slots` that may. `reason`: what is wrong, or why the worker retires; empty: nothing is.
     """
 
     pid: int
@@ -100,6 +101,7 @@ class StatusReport(Struct, frozen=True, tag=True):
     active: int = 0
     worker: str = ""
     reason: str = ""
+    slots: int = 0
 
 
 class Goodbye(Struct, frozen=True, tag=True):
@@ -129,7 +131,9 @@ class BeatReport(Struct, frozen=True, tag=True):
     kept_at: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-Message = Orders | Holdings | StatusReport | Goodbye | StopOrder | BeatReport | CredentialsWanted | Credentials
+Message = (
+    Orders | Holdings | StatusReport | Goodbye | StopOrder | BeatReport | CredentialsWanted | Credentials | Measured
+)
 
 
 def encode(message: Message) -> bytes:
@@ -181,12 +185,17 @@ class MessageSocket:
     def is_closed(self) -> bool:
         return self._writer.is_closing()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the other process reads what was sent."""
+        return not self.is_closed and self._writer.transport.get_write_buffer_size() <= UNSENT_MAX
+
     def send(self, message: Message, *, is_replaced: bool = False) -> None:
         """Send without waiting. `is_replaced`: a later message replaces this one, so it is left out when the other
         process does not read."""
         if self.is_closed or os.getpid() != self._pid:
             return
-        if is_replaced and self._writer.transport.get_write_buffer_size() > UNSENT_MAX:
+        if is_replaced and not self.has_room:
             return
         self._writer.write(encode(message))
 

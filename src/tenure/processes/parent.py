@@ -21,6 +21,7 @@ from tenure.processes.child import WorkerProcess
 from tenure.processes.health import Health, HealthReporter
 from tenure.processes.keeper import KeeperDrivers
 from tenure.processes.messages import WorkerState
+from tenure.processes.metrics import WorkerTotals, metrics_port
 from tenure.processes.reload import RELOAD_GRACE_MS, follow_changes
 from tenure.processes.restart import RollingRestart
 from tenure.processes.slots import ParentConfig, Slot
@@ -48,6 +49,8 @@ class Parent:
         self._releases: set[asyncio.Task[None]] = set()
         """Release the jobs of processes that have ended."""
         self._drivers = KeeperDrivers()
+        self._totals = WorkerTotals(lambda: [child.status for child in self._children])
+        self._metrics = metrics_port("--metrics-port 9465", self._totals.read)
         self._has_terminal = has_terminal()  # here: once the terminal has ended, it is none
         self._level = logging.INFO if config.processes > 1 else logging.DEBUG
         """Of events that do not matter to a user with a single worker process."""
@@ -65,12 +68,14 @@ class Parent:
     async def run(self) -> int:
         """Run until a signal; in a burst, until no job is ready. Returns the exit status.
 
-        Raises `NotConfigured` when the health port cannot be opened.
+        Raises `NotConfigured` when the port of health or metrics cannot be opened.
         """
         loop = asyncio.get_running_loop()
         self._all_ended: asyncio.Future[None] = loop.create_future()
         reporter = HealthReporter(self.health, self._config.outlets)
         await reporter.open()
+        if self._config.metrics is not None:
+            log_event("metrics_served", at=await self._metrics.open(*self._config.metrics))
         numbers = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not with nohup
             numbers.append(signal.SIGHUP)
@@ -88,6 +93,7 @@ class Parent:
                 await asyncio.wait(self._releases)
             return self._status
         finally:
+            self._metrics.close()
             for task in self._tasks:
                 task.cancel()
             for child in self._children:
@@ -138,7 +144,7 @@ class Parent:
             slot.successor = child
         else:
             slot.current = child
-        child.follow(self._status_received, self._process_ended)
+        child.follow(self._status_received, self._process_ended, self._totals.add)
         self._call_later(START_MS / limits.SECOND, lambda: self._check_started(child))
         if self._stopping or self._reloading or (successor and self._restart.requests != requests):
             self._stop(child)

@@ -30,6 +30,7 @@ class ParentConfig:
     grace_s    how long running jobs may continue after a stop request
     burst      do not replace a process that ends with status 0
     watched    a folder: when Python files below it change, all processes are replaced
+    metrics    host and port of the metrics; None: not served
     hard_s     how long a worker process may take to end after its grace period. Then comes a hard stop
     kill_s     how long it may take to end after a hard stop. Then the parent kills it
     """
@@ -40,6 +41,7 @@ class ParentConfig:
     burst: bool = False
     watched: str | None = None
     outlets: HealthOutputs = field(default_factory=HealthOutputs)
+    metrics: tuple[str, int] | None = None
     hard_s: float = 5.0
     kill_s: float = 3.0
 

@@ -30,6 +30,7 @@ from tenure.runtime.jobs.held import Held
 from tenure.runtime.jobs.job import JobServices
 from tenure.runtime.jobs.suspects import Suspects
 from tenure.runtime.maintainer import Maintainer
+from tenure.runtime.observe.metrics import WorkerMetrics
 from tenure.runtime.ports import Keeper
 from tenure.runtime.presence import Presence
 from tenure.runtime.reporter import Reporter
@@ -57,6 +58,7 @@ class WorkerSettings:
 
     weights      how often a queue comes first, 1 for queues that it does not name
     burst        stop when the queues have no ready or due work left but persistent jobs
+    metrics      counts in place of `Latencies`
     burst_wait_s how long a burst that has nothing else to do waits for queues that Redis refuses
     grace_ms     how long running jobs may continue after a stop; persistent ones are ended at once
     worker_id    None: a new one
@@ -87,6 +89,7 @@ class WorkerSettings:
     source: str = ""
     new_id: Callable[[], str] = lambda: secrets.token_hex(7)
     burst_wait_s: float = math.inf
+    metrics: WorkerMetrics | None = None
 
 
 class JobParts:

@@ -147,6 +147,8 @@ class Scheduler:
             return KEPT_MS
         if done in (Ticked.STALE, Ticked.EARLY):
             return KEPT_MS
+        if done is Ticked.ENQUEUED:
+            self._context.reports.ticked(queue, max(0, now_ms - tick.run_fire_ms) / limits.SECOND)
         if chosen.missed or done is Ticked.SKIPPED:
             level = logging.WARNING if chosen.missed else logging.INFO
             skipped = int(done is Ticked.SKIPPED)

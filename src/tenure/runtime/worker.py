@@ -29,6 +29,7 @@ from tenure.runtime.log import brief, log_event
 from tenure.runtime.loops import LoopFailed, MonitoredDriver, supervised, unsupervised
 from tenure.runtime.observe.dispatcher import EventDispatcher
 from tenure.runtime.observe.job_log import JobLog
+from tenure.runtime.observe.latency import Latencies
 from tenure.runtime.ports import Driver, Env, Keeper
 from tenure.runtime.round_robin import WeightedRoundRobin
 from tenure.runtime.shutdown import ExitStatus, Shutdown
@@ -107,6 +108,11 @@ class Worker:
         return len(self._context.inflight.running) if self._begun.is_set() else 0
 
     @property
+    def slots(self) -> int:
+        """How many jobs may run at one time."""
+        return self._settings.concurrency
+
+    @property
     def good_at(self) -> float:
         """When Redis last gave a good reply, or when the worker was made; by `Env.clock`."""
         return self._link.good_at
@@ -166,6 +172,7 @@ class Worker:
             inflight,
             intake,
             self._reports,
+            latencies=self._settings.metrics or Latencies(),
             payloads=self._code.payloads,
         )
         settings = self._settings
@@ -177,7 +184,9 @@ class Worker:
                 self._reports.subscribe(one)
         self._parts = Parts(self._context, self._code, self._settings, self._turns, self._keeper)
         self._stuck_slots = StuckSlots(inflight, env.limits.stuck_slots_ms)
-        self._loop_watch = LoopWatch(inflight.running_since, self._parts.executor.job_of, env.clock)
+        self._loop_watch = LoopWatch(
+            inflight.running_since, self._parts.executor.job_of, env.clock, self._reports.loop_blocked
+        )
 
     def _start_loops(self) -> None:
         parts = self._parts

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from tenure.bootstrap import command_of
 from tenure.cli.logs import log_in_thread
+from tenure.metrics.exposition import check_prometheus
 from tenure.processes.parent import Parent
 from tenure.processes.reload import check_reload
 from tenure.processes.slots import ParentConfig
@@ -19,6 +20,8 @@ from tenure.processes.slots import ParentConfig
 
 def run_parent(config: ParentConfig) -> int:
     """Run a parent process to its end. Returns its exit status."""
+    if config.metrics is not None:
+        check_prometheus()
     if config.watched is not None:
         check_reload()
         logging.getLogger("watchfiles").setLevel(logging.WARNING)  # restart_started says more

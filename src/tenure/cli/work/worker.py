@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -17,6 +18,7 @@ from tenure.cli.work.processes import arguments_of, run_parent, worker_command
 from tenure.cli.work.weights import parse_weights
 from tenure.core import limits
 from tenure.processes.health import HealthOutputs
+from tenure.processes.http import HERE
 from tenure.processes.slots import ParentConfig
 from tenure.redis.url import Target
 from tenure.runtime.handlers.loop import LoopKind, check_loop
@@ -26,7 +28,7 @@ BURST_WAIT_S: Final = 10.0
 MAX_PROCESSES: Final = 256
 MAX_RECYCLE_JOBS: Final = 1_000_000_000
 MAX_RECYCLE_MB: Final = 1_048_576
-_OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_port", "parent", "banner"})
+_OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_port", "metrics_host", "parent", "banner"})
 """Options that the parent does not pass on to its worker processes."""
 
 
@@ -80,6 +82,11 @@ _OF_PARENT: Final = frozenset({"processes", "reload", "health_file", "health_por
     "--health-port", metavar="[HOST:]PORT",
     help="Answer GET /live and /ready with 200 or 503. The default host is 127.0.0.1.",
 )  # fmt: skip
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT",
+    help="Serve metrics of the worker for Prometheus, at /metrics. Needs `pip install 'tenure[prometheus]'`.",
+)  # fmt: skip
+@click.option("--metrics-host", default=HERE, show_default=True, help="The address of the metrics.")
 @click.option("--parent", type=int, hidden=True)  # the descriptor of the socket to the parent of this worker process
 @click.option("--url", help="The URL of Redis, for an app without one. TENURE_URL does not show in `ps`.")
 @logs_as_asked
@@ -108,6 +115,8 @@ def worker(
     reload: bool,
     health_file: str | None,
     health_port: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
     parent: int | None,
     url: str | None,
     banner: bool,
@@ -135,11 +144,12 @@ def worker(
     if url is not None:
         Target.parse(url)  # before anything is started
     outlets = HealthOutputs.of(health_file, health_port)
+    metrics = None if metrics_port is None else (metrics_host, metrics_port)
     check_loop(LoopKind(loop))
     if parent is None:
         command = worker_command(arguments_of(context, _OF_PARENT))
         watched = os.getcwd() if reload else None
-        context.exit(run_parent(ParentConfig(command, processes, grace, burst, watched, outlets)))
+        context.exit(run_parent(ParentConfig(command, processes, grace, burst, watched, outlets, metrics)))
     # Here: the parent needs nothing of the app or of the worker, and stays small.
     from tenure.app.run import WorkerOptions
     from tenure.cli.work.child import Start, run_child
@@ -147,5 +157,6 @@ def worker(
     wait_s = BURST_WAIT_S if burst and wait_for_redis is None else wait_for_redis
     waits = math.inf if wait_s is None else wait_s
     options = WorkerOptions(names, concurrency, burst, grace, own, max_jobs, max_memory, burst_wait=waits)
+    options = replace(options, metrics=metrics is not None)
     run_child(app, options, Start(banner, wait_s, allow_eviction, LoopKind(loop)), parent=parent, url=url)
     context.exit(Exit.OK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -32,6 +33,7 @@ class LoopWatch:
 
     running_since: when the oldest running job began; None: none runs
     job_of: the job that a task of the loop runs; None: the task is not the worker's
+    noticed: called on the loop, once for each block with a known place
     """
 
     def __init__(
@@ -39,10 +41,12 @@ class LoopWatch:
         running_since: Callable[[], float | None],
         job_of: Callable[[asyncio.Task[Any]], Lease | None],
         clock: Callable[[], float],
+        noticed: Callable[[], None] = lambda: None,
     ) -> None:
         self._running_since = running_since
         self._job_of = job_of
         self._clock = clock
+        self._noticed = noticed
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._turned_at: float | None = None
@@ -86,6 +90,9 @@ class LoopWatch:
             return
         if self._blocked_since is None:
             self._blocked_since, self._found, self._next_s = since, self._culprit(), LONG_S
+            if self._found:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(self._noticed)
         elif now - since >= self._next_s:
             self._log(now - since, ended=False)
             self._next_s *= 2

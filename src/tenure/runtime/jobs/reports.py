@@ -1,7 +1,7 @@
 """The stream of reports: what happens to a worker and its jobs is reported once, to all that subscribe.
 
-Subscribers are the log, the listeners, the hooks of tasks, the store of large payloads and the counts of latencies. A
-report that no subscriber wants is the call of an empty method.
+Subscribers are the log, the listeners, the hooks of tasks, the store of large payloads, the counts of latencies and the
+metrics. A report that no subscriber wants is the call of an empty method.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ class Subscriber:
 
     def poisoned(self, view: JobView) -> None:
         """A job ended in `broken`, because it crashed its workers too often, here or elsewhere."""
+
+    def ticked(self, queue: str, late_s: float) -> None:
+        """A tick of a schedule was enqueued, `late_s` seconds after it was due."""
+
+    def loop_blocked(self) -> None:
+        """Code has blocked the event loop for long. Reported once it turns again."""
 
     def worker_started(self, queues: tuple[str, ...], slots: int) -> None:
         """The worker begins to claim jobs."""

@@ -67,10 +67,14 @@ class Latencies(Subscriber):
                 try:
                     wait_counts, run_counts = self._unreported[lease.record.queue]
                 except KeyError:
-                    wait_counts, run_counts = self._unreported[lease.record.queue] = [0] * BUCKETS, [0] * BUCKETS
+                    wait_counts, run_counts = self._window(lease.record.queue)
                 run_counts[ran] += 1
                 if (ms := enqueued_ms(lease)) is not None:
                     wait_counts[bisect_right(BOUNDS, started_at + ahead_s - ms / 1_000)] += 1
+
+    def _window(self, queue: str) -> _Window:
+        """The counts of a queue since the last report."""
+        return self._unreported.setdefault(queue, ([0] * BUCKETS, [0] * BUCKETS))
 
     def settled(self, items: Outcomes) -> None:
         """Count how jobs of one queue ended."""

@@ -1,0 +1,1 @@
+"""Other products with Tenure: files for Prometheus and Grafana, Sentry, OpenTelemetry."""

@@ -1,0 +1,119 @@
+"""Reads what the metrics of all queues and workers need, at most a few calls to Redis a second."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tenure.client.limits import Limits
+from tenure.client.schedules import Schedules
+from tenure.core import limits as bounds
+from tenure.core.engine import Feature, FullEngine
+from tenure.core.errors import TenureError
+from tenure.core.job import QueueView
+from tenure.core.worker_view import WorkerView
+from tenure.manage.inspect import JobSearch
+from tenure.metrics.counts import Counts
+from tenure.metrics.exposition import Snapshot
+from tenure.metrics.families import OF_FLEET
+from tenure.runtime.log import Once, brief, log_event
+
+CALLS_PER_S: Final = 3
+"""Calls to Redis a second, on average. With more queues the numbers are older."""
+READ_MS: Final = 5 * bounds.SECOND
+"""How long one read may take."""
+QUEUE_CALLS: Final = 4
+"""The most calls that one queue takes, or one partition, without its schedules."""
+LIMITS_MOST: Final = bounds.PAGE_MAX
+"""The most limits, by name: each takes a call."""
+
+
+class FleetApp(Protocol):
+    """What the reader needs of an app."""
+
+    inspect: JobSearch
+    schedules: Schedules
+    limits: Limits
+
+    @property
+    def engine(self) -> FullEngine: ...
+
+
+class FleetReader:
+    """Reads for all that ask. One read serves all requests until the next one is allowed.
+
+    text = exposition(await FleetReader(app).read())
+    """
+
+    def __init__(self, app: FleetApp, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app = app
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._counts = Counts()
+        self._read_at = 0.0
+        self._next_at = -math.inf
+        self._troubles = Once()
+        self.spent = 0
+        """At most this many calls to Redis were made."""
+
+    async def read(self) -> Snapshot:
+        async with self._reading:
+            if self._clock() >= self._next_at:
+                await self._update()
+            self._counts.set("tenure_fleet_age_seconds", number=self._clock() - self._read_at)
+            return Snapshot(self._counts.snapshot(), OF_FLEET)
+
+    async def _update(self) -> None:
+        counts, before = Counts(), self.spent
+        try:
+            async with asyncio.timeout(READ_MS / bounds.SECOND):
+                await self._fill(counts)
+            counts.set("tenure_redis_up", number=1)
+            if self._troubles.forget():
+                log_event("redis_restored", what="metrics")
+        except (TenureError, TimeoutError) as error:
+            counts = Counts()  # no numbers rather than some
+            counts.set("tenure_redis_up", number=0)
+            if self._troubles.is_new(type(error).__name__):
+                log_event("redis_lost", what="metrics", error=brief(error))
+        self._counts, self._read_at = counts, self._clock()
+        self._next_at = self._read_at + max(1, self.spent - before) / CALLS_PER_S
+
+    async def _fill(self, counts: Counts) -> None:
+        seen = await self._app.inspect.aoverview()
+        self.spent += 2 + len({name for one in seen.workers for name in one.queues})
+        for view in seen.queues:
+            self.spent += QUEUE_CALLS * max(1, view.partitions)
+            _add_queue(counts, view, time.time() * bounds.SECOND)
+        states = Counter(map(_state_of, seen.workers))
+        for state in ("running", "quiet", "alone"):
+            counts.set("tenure_workers", state, number=states[state])
+        features = self._app.engine.features
+        if Feature.SCHEDULES in features:
+            self.spent += 1 + sum(max(1, view.partitions) for view in seen.queues)
+            for schedule in await self._app.schedules.alist():
+                counts.add("tenure_schedules_missed_total", schedule.queue, number=schedule.missed)
+        if Feature.LIMITS in features:
+            found = await self._app.limits.alist(limit=LIMITS_MOST)
+            self.spent += 2 + len(found)
+            for one in found:
+                counts.add("tenure_limit_places", one.name, number=one.active)
+                counts.add("tenure_limit_waiting_lanes", one.name, number=sum((one.lanes or {}).values()))
+
+
+def _add_queue(counts: Counts, view: QueueView, now_ms: float) -> None:
+    for state, number in view.counts.items():
+        counts.add("tenure_jobs", view.name, state, number=number)
+    oldest_s = 0.0 if view.oldest_ms is None else max(0.0, now_ms - view.oldest_ms) / bounds.SECOND
+    counts.set("tenure_oldest_ready_seconds", view.name, number=oldest_s)
+    counts.add("tenure_lanes", view.name, "blocked", number=view.blocked_lanes)
+    counts.add("tenure_lanes", view.name, "parked", number=view.parked_lanes)
+    counts.add("tenure_reclaimed_total", view.name, number=view.totals.get("crashed", 0))
+
+
+def _state_of(worker: WorkerView) -> str:
+    return "quiet" if worker.quiet else "alone" if worker.alone else "running"

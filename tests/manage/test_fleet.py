@@ -1,0 +1,67 @@
+"""What `tenure metrics` reads: the numbers, how many calls they take, and Redis that is away."""
+
+from __future__ import annotations
+
+import asyncio
+
+import redis
+
+from tenure import Every, Tenure
+from tenure.core.worker_view import WorkerView
+from tenure.manage.fleet import CALLS_PER_S, FleetReader
+from tenure.metrics.exposition import exposition
+
+
+def text_of(loop: asyncio.Runner, reader: FleetReader) -> list[str]:
+    return exposition(loop.run(reader.read())).decode().splitlines()
+
+
+def calls(client: redis.Redis) -> int:
+    """The scripts that Redis has run."""
+    found = client.info("commandstats")
+    return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval"))
+
+
+def test_a_read_has_all_numbers_and_serves_all_until_the_next_is_allowed(app, driver, fail, redis_url):
+    fail("one")
+    for number in range(12):
+        app.queue(f"queue {number}").enqueue(b"x")
+    app.queue("emails").enqueue(b"x", lane="a")
+    app.limits.set("stripe", concurrency=3, new=True)
+    app.schedules.add("nightly", b"x", Every(hours=1), queue="emails")
+    driver.run(app.engine.announce(WorkerView("w", ("emails",), "host", 1, 0, 0, 1, quiet=True)))
+    now = 0.0
+    reader = FleetReader(app, lambda: now)
+    with redis.Redis.from_url(redis_url) as client, asyncio.Runner() as loop:
+        before = calls(client)
+        lines = text_of(loop, reader)
+        spent = calls(client) - before
+        assert 12 < spent <= reader.spent
+        assert {
+            "tenure_redis_up 1.0",
+            'tenure_jobs{queue="emails",state="failed"} 1.0',
+            'tenure_jobs{queue="queue 7",state="ready"} 1.0',
+            'tenure_lanes{queue="emails",state="blocked"} 0.0',
+            'tenure_limit_places{limit="stripe"} 0.0',
+            'tenure_workers{state="quiet"} 1.0',
+            'tenure_schedules_missed_total{queue="emails"} 0.0',
+            'tenure_reclaimed_total{queue="emails"} 0.0',
+        } <= set(lines)
+        (oldest,) = (line for line in lines if line.startswith('tenure_oldest_ready_seconds{queue="queue 7"}'))
+        assert 0 < float(oldest.split()[-1]) < 100
+        app.queue("queue 7").enqueue(b"y")
+        assert 'tenure_jobs{queue="queue 7",state="ready"} 1.0' in text_of(loop, reader)
+        assert calls(client) - before == spent + 1  # the enqueue
+        now = spent / CALLS_PER_S - 0.1
+        assert 'tenure_jobs{queue="queue 7",state="ready"} 1.0' in text_of(loop, reader)
+        now = reader.spent / CALLS_PER_S
+        assert 'tenure_jobs{queue="queue 7",state="ready"} 2.0' in text_of(loop, reader)
+
+
+def test_without_redis_there_are_no_numbers(private_server):
+    with Tenure(private_server.url, patience=0.2) as app, asyncio.Runner() as loop:
+        app.queue("emails").enqueue(b"x")
+        private_server.kill()
+        lines = text_of(loop, FleetReader(app))
+    assert "tenure_redis_up 0.0" in lines
+    assert not any(line.startswith("tenure_jobs{") for line in lines)
