@@ -76,7 +76,7 @@ FOREIGN: dict[str, bytes] = {
     "a record that begins as none does": b"s3cret s3cret\n[[],{}]",
     "a record without a payload": b"1700000000000 shop.store",
     "a call above `max_payload`": job(b'[["s3cret' + b"x" * MAX_PAYLOAD + b'"],{}]'),
-    "a task that nobody knows": job(b'[["s3cret"],{}]', b"shop.\x1b[31m\n"[:-1]),
+    "a task that no worker knows": job(b'[["s3cret"],{}]', b"shop.\x1b[31m\n"[:-1]),
 }
 
 

@@ -87,8 +87,7 @@ def _rights(engine: QueueFarmEngine, clustered: bool) -> Rights:
 
 
 def _migration(engine: QueueFarmEngine) -> Exporter:
-    from tenure.engines.kit.moving import Exporter
-    from tenure.engines.queue_farm.config import EXPORT_MOST
+    from tenure.engines.kit.moving import EXPORT_LANED, Exporter
     from tenure.engines.queue_farm.records import read_record
     from tenure.engines.queue_farm.rights import rules_of
 
@@ -97,7 +96,7 @@ def _migration(engine: QueueFarmEngine) -> Exporter:
         engine,
         lambda queue, row: read_record(queue, row, apply_timeouts),
         lambda queue: rules_of(engine.namespace),
-        EXPORT_MOST,
+        EXPORT_LANED,
     )
 
 

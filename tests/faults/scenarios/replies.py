@@ -81,7 +81,7 @@ def of_claim(stage: Stage) -> None:
             if (lease := hands.lease(LEASE_S)) is not None:
                 hands.complete(lease)
             stage.tick()
-        stage.expect(stage.left() == 0, f"{stage.left()} jobs are held by claims of which nobody knows")
+        stage.expect(stage.left() == 0, f"{stage.left()} jobs are held by claims that no worker knows")
         stage.fleet(2, 4, proxy.url)
         stage.add(stage.size // 2, jobs.STEP, 10)
         stage.drain()

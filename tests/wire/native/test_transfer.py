@@ -16,10 +16,10 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule
 from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from tenure.core.steps import Invoke, Steps
-from tenure.engines.kit.moving import Page, Row, move_page
+from tenure.engines.kit.moving import EXPORT_LANED, Page, Row, move_page
 from tenure.engines.native.cluster import NativeClusterEngine
 from tenure.engines.native.partitions.engine import PartitionedEngine
-from tenure.engines.native.transfer import EXPORT_MOST, NativeTransfer
+from tenure.engines.native.transfer import NativeTransfer
 from tenure.manage.transfer import Side, Transfer, Transferred
 from tests.support.stepping import Crashed, Session, send_with, step, stop_after
 from tests.support.world import BOOM, NAMESPACE, World
@@ -48,20 +48,20 @@ def pause_there(world: World) -> None:
 
 
 def test_all_that_waits_moves_in_its_order_in_front_of_newer_jobs(world: World) -> None:
-    old = [f"a{n}" for n in range(2 * EXPORT_MOST + 20)]
+    old = [f"a{n}" for n in range(2 * EXPORT_LANED + 20)]
     world.put(*old)
-    world.put_in("x", *(f"x{n}" for n in range(EXPORT_MOST + 5)))
+    world.put_in("x", *(f"x{n}" for n in range(EXPORT_LANED + 5)))
     world.put_at(7, "high1", "high2")
     pause_there(world)
     world.put("new", queue=THERE)
     world.put_in("x", "xnew", queue=THERE)
     world.put_at(7, "highnew", queue=THERE)
     done = move(world)
-    assert (done.jobs, done.there, done.is_over) == (len(old) + EXPORT_MOST + 5 + 2, [], True)
+    assert (done.jobs, done.there, done.is_over) == (len(old) + EXPORT_LANED + 5 + 2, [], True)
     assert world.counts() == {}
     ids = drained(world)
     assert [id for id in ids if id.startswith("high")] == ["high1", "high2", "highnew"]
-    assert [id for id in ids if id.startswith("x")] == [*(f"x{n}" for n in range(EXPORT_MOST + 5)), "xnew"]
+    assert [id for id in ids if id.startswith("x")] == [*(f"x{n}" for n in range(EXPORT_LANED + 5)), "xnew"]
     assert [id for id in ids if id.startswith("a") or id == "new"] == [*old, "new"]
 
 
@@ -170,7 +170,7 @@ def test_a_lane_with_only_a_held_job_waits_as_well(world: World) -> None:
 
 
 def test_a_lane_waits_between_two_pages_of_its_jobs(world: World) -> None:
-    ids = [f"x{n:03}" for n in range(EXPORT_MOST + 5)]
+    ids = [f"x{n:03}" for n in range(EXPORT_LANED + 5)]
     world.put_in("x", *ids)
     page = NativeTransfer(world.engine.native)
     world.run(move_page(page, "q", page, THERE))
@@ -359,7 +359,7 @@ def test_a_page_looks_at_a_limited_number_of_tombstones(world: World, lane: str 
     pages: list[int] = []
 
     class Counted(NativeTransfer):
-        def export(self, queue: str, to: str, limit: int = EXPORT_MOST) -> Steps[Page[Row]]:
+        def export(self, queue: str, to: str, limit: int = EXPORT_LANED) -> Steps[Page[Row]]:
             page = yield from super().export(queue, to, limit)
             pages.append(len(page.jobs))
             return page

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, structs
 
@@ -21,16 +21,17 @@ from tenure.core.errors import InvalidArgument, QueueFull, UnsupportedFeature, W
 from tenure.core.job import JobRecord, NewJob
 from tenure.core.shape import Shape
 from tenure.core.steps import Arg, Draw, Nonce, Steps
-from tenure.engines.kit.acl import AclRules
 from tenure.engines.kit.base import Scripted
 from tenure.engines.kit.chunks import JOB_BYTES
 from tenure.engines.kit.encoding import as_bytes, as_text
 
-ReadRow: TypeAlias = Callable[[str, Any], JobRecord]
-"""Reads a row of the script `export` as a job of this queue."""
+if TYPE_CHECKING:
+    from tenure.engines.kit.acl import AclRules
+
 EXPORT_MOST: Final = limits.MAX_BATCH // 2
 """Jobs of one page: the other engine adds them in one call."""
-
+EXPORT_LANED: Final = limits.MAX_BATCH // 5
+"""The same of jobs with lanes or keys: Redis serves no other client while it adds them."""
 IMPORT_TTL_MS: Final = 30 * limits.DAY
 """How long an engine remembers which jobs of a page it added."""
 RESUME_MS: Final = IMPORT_TTL_MS - limits.DAY
@@ -139,54 +140,45 @@ class Transferable(MoveSource[Row], MoveTarget[Row], Protocol):
     def remains(self, queue: str, lanes: Sequence[str]) -> Steps[Remains]: ...
 
 
+@dataclass(frozen=True, slots=True)
 class Exporter:
     """Takes waiting jobs out of the queues of an engine, for another protocol. Jobs that are held stay with their
     holders.
 
-    `rules`: the rights to one queue. `mark`: makes what the script `end_export` takes of the bytes of a job.
+    `read`: reads a row of the script `export` as a job of this queue. `rules`: the rights to one queue. `mark`: makes
+    what the script `end_export` takes of the bytes of a job.
     """
 
-    def __init__(
-        self,
-        engine: Scripted,
-        read: ReadRow,
-        rules: Callable[[str], AclRules],
-        most: int = EXPORT_MOST,
-        mark: Callable[[bytes], str] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._read = read
-        self._rules = rules
-        self._most = most
-        self._mark = mark
+    engine: Scripted
+    read: Callable[[str, Any], JobRecord]
+    rules: Callable[[str], AclRules]
+    most: int = EXPORT_MOST
+    mark: Callable[[bytes], str] | None = None
 
     def missing(self, queue: str) -> Steps[tuple[str, ...]]:
         """The rights to a queue that the user of Redis lacks."""
-        return self._rules(queue).missing()
+        return self.rules(queue).missing()
 
     def export(self, queue: str, to: str, limit: int) -> Steps[Page[NewJob]]:
         nonce: Nonce = yield Draw()
-        most = min(limit, self._most)
+        most = min(limit, self.most)
         args = (f"{nonce.session}-{nonce.number}", as_bytes(to), most, most * JOB_BYTES)
-        reply = yield from self._engine._ask("export", queue, *args, self._engine._config, limits.MAX_ID)
+        reply = yield from self.engine._ask("export", queue, *args, self.engine._config, limits.MAX_ID)
         name, stored, age_ms, rows, looked, unfit = reply
-        jobs = tuple(_job(self._read(queue, row)) for row in rows)
-        marks = tuple(self._mark(row[1]) for row in rows) if self._mark is not None else ()
+        records = (self.read(queue, row) for row in rows)
+        # What cannot be read moves as the raw payload that it is.
+        jobs = tuple(NewJob(one.queue, one.id, one.payload, own_id=True, **one.spec()) for one in records)
+        marks = tuple(self.mark(row[1]) for row in rows) if self.mark is not None else ()
         return Page(as_text(name), as_text(stored), age_ms, jobs, looked, tuple(map(as_text, unfit)), marks)
 
     def end_export(self, queue: str, page: Page[NewJob], added: Sequence[bool] | None) -> Steps[None]:
         letters = letters_of(added)
-        yield from self._engine._ask("end_export", queue, page.name, letters, self._engine._config, *page.marks)
+        yield from self.engine._ask("end_export", queue, page.name, letters, self.engine._config, *page.marks)
 
 
 def letters_of(added: Sequence[bool] | None) -> str:
     """What became of the jobs of a move, as the scripts take it."""
     return "".join("1" if one else "0" for one in added or ())
-
-
-def _job(record: JobRecord) -> NewJob:
-    """The same job. What cannot be read moves as the raw payload that it is."""
-    return NewJob(record.queue, record.id, record.payload, own_id=True, **record.spec())
 
 
 def move_page(

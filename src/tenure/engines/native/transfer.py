@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tenure.core import limits
 from tenure.core.errors import InvalidArgument, QueueFull, ReplyError, UnsupportedFeature
 from tenure.core.job import NewJob
 from tenure.core.steps import Draw, Nonce, Steps
 from tenure.engines.kit.chunks import JOB_BYTES
 from tenure.engines.kit.encoding import as_bytes, as_text
-from tenure.engines.kit.moving import CLOSED, Page, Remains, Row, letters_of
+from tenure.engines.kit.moving import CLOSED, EXPORT_LANED, Page, Remains, Row, letters_of
 from tenure.engines.native.engine import NativeEngine
 from tenure.engines.native.keys import decoded, encoded
 from tenure.engines.native.records import read_record
 from tenure.engines.native.wire import TOO_LONG, WOKE, too_long
 
-EXPORT_MOST: Final = limits.MAX_BATCH // 5
-"""Jobs of one page: they may have lanes and keys, and Redis serves no other client while it adds them."""
 EXPORT_LOOKS: Final = 1_000
 """Entries of lists that one call removes, jobs and tombstones of jobs that were cancelled while they waited."""
 _BUSY: Final = "TNMOVING"
@@ -32,9 +29,9 @@ class NativeTransfer:
         self._looks = looks
         self.prefix, self.end_import = engine.prefix, engine.end_import
 
-    def export(self, queue: str, to: str, limit: int = EXPORT_MOST) -> Steps[Page[Row]]:
+    def export(self, queue: str, to: str, limit: int = EXPORT_LANED) -> Steps[Page[Row]]:
         nonce: Nonce = yield Draw()
-        most = min(limit, EXPORT_MOST)
+        most = min(limit, EXPORT_LANED)
         numbers = (most, most * JOB_BYTES, self._looks)
         args = (nonce.session, nonce.number, f"{nonce.session}-{nonce.number}", as_bytes(to), *numbers)
         name, stored, age_ms, found, is_cut = yield from self._engine._ask("export", queue, *args)

@@ -33,8 +33,6 @@ INDEX_TTL_MS: Final = 10 * limits.MINUTE
 """How long the index of lanes lasts while only producers of Tenure use the queue."""
 LANES_MOST: Final = 10_000
 """Lanes that are counted, and searched for a job in an unknown lane."""
-EXPORT_MOST: Final = limits.MAX_BATCH // 5
-"""Jobs of one move to another protocol: the other engine adds jobs of lanes in one call."""
 
 
 @dataclass(frozen=True, slots=True)
