@@ -146,7 +146,7 @@ def test_each_expression_of_the_dashboard_has_values(tenure, command, redis_url,
         app.limits.set("stripe", concurrency=3, new=True)
     enqueue(redis_url, ok=5, fails=2, block=1)
     until(lambda: scrape(at[0]).get(("tenure_schedule_lateness_seconds_count", "default"), 0) >= 1)
-    until(lambda: scrape(at[0]).get(("tenure_loop_blocked_total",)) == 1)
+    until(lambda: scrape(at[0]).get(("tenure_loop_blocked_total",), 0) >= 1)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (tmp_path / "prometheus.yml").write_text(
@@ -167,7 +167,7 @@ def test_each_expression_of_the_dashboard_has_values(tenure, command, redis_url,
             return left
 
         with suppress(AssertionError):
-            until(lambda: not left_without_values(), 20)
+            until(lambda: not left_without_values(), 60)
     finally:
         prometheus.kill()
         prometheus.wait()

@@ -99,8 +99,8 @@ if __name__ == "__main__":
     with (sdk.start_transaction if IS_SDK_2 else sdk.start_span)(name="checkout", **root):
         enqueue()
     one.enqueue(4)  # without a transaction
+    app.run_worker(burst=True, concurrency=1)  # which also logs the error
     jobs = app.testing()
-    jobs.drain(raises=False)
     jobs.advance(hours=24)
     jobs.drain(raises=False)
     sentry_sdk.flush()

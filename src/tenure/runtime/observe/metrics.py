@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias, TypeVar
@@ -53,7 +54,7 @@ class WorkerMetrics(Latencies):
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
         super().__init__(clock, wall)
         self._counts = Counts()
-        self._cells: dict[tuple[str, str | None], _Cell] = {}
+        self._cells: defaultdict[tuple[str, str | None], _Cell] = defaultdict(_Cell)
         self._none = _Cell()  # until the first job
         self._away_since: float | None = None
 
@@ -76,7 +77,7 @@ class WorkerMetrics(Latencies):
 
     def _fold(self) -> None:
         """Add the cells to the counts and to the latencies of their queues."""
-        cells, self._cells = self._cells, {}
+        cells, self._cells = self._cells, defaultdict(_Cell)
         for (queue, task), cell in cells.items():
             for counts, more in zip(self._window(queue), (cell.waits, cell.runs), strict=True):
                 counts[:] = map(int.__add__, counts, more)
@@ -101,7 +102,7 @@ class WorkerMetrics(Latencies):
                 if held.spec is not spec or lease.record.queue != queue:  # most jobs are as the one before
                     cell.add(run_s, wait_s)
                     spec, queue = held.spec, lease.record.queue
-                    cell = self._cells.setdefault((queue, spec.name), _Cell())
+                    cell = self._cells[queue, spec.name]
                     runs, waits, run_s, wait_s = cell.runs, cell.waits, 0.0, 0.0
                 runs[ran] += 1
                 run_s += seconds
