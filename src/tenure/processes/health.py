@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenure.core import limits
-from tenure.core.errors import NotConfigured, invalid
+from tenure.core.errors import invalid
 from tenure.processes.messages import StatusReport, WorkerState
+from tenure.processes.port import HttpPort, Reply, Request, address_of
 from tenure.runtime.log import brief, log_event
 
 HEALTH_READY_MS: Final = 15 * limits.SECOND
@@ -21,15 +22,6 @@ HEALTH_LIVE_MS: Final = limits.MINUTE
 """A worker without a good reply of Redis for this long is not live. It keeps trying."""
 HEALTH_MS: Final = 1 * limits.SECOND
 """How often a worker reports its health: in its file, and to its parent."""
-HEALTH_CONNECTIONS: Final = 32
-"""Connections that may be open. A further one closes the oldest, which has sent no whole request yet."""
-HEALTH_REQUEST_MS: Final = 2 * limits.SECOND
-"""How long one health request may take."""
-HEALTH_REQUEST_MAX: Final = 8 * 1024
-"""Bytes of one health request."""
-
-HERE: Final = "127.0.0.1"
-_REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout", 503: "Unavailable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +83,10 @@ class HealthOutputs:
                 raise invalid("The health file", "a path in a folder that exists", repr(file))
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise invalid("The health file", "in a folder that this user may write to", repr(file))
-        return cls(file, None if port is None else _address(port))
+        return cls(file, None if port is None else address_of(port, "health port"))
 
     def __bool__(self) -> bool:
         return self.file is not None or self.address is not None
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise invalid("The health port", "[HOST:]PORT, as in 8099 or 0.0.0.0:8099", repr(text))
-    return host.strip("[]") or HERE, int(port)
 
 
 class HealthReporter:
@@ -110,25 +95,14 @@ class HealthReporter:
     def __init__(self, look: Callable[[], Health], outlets: HealthOutputs) -> None:
         self._look = look
         self._outlets = outlets
-        self._open: dict[asyncio.StreamWriter, None] = {}
-        """The oldest first."""
         self._trouble = ""
-        self._server: asyncio.Server | None = None
+        self._port = HttpPort(self._answer)
 
     async def open(self) -> None:
         """Open the port, if there is one. Raises `NotConfigured` when it cannot be opened."""
-        if self._outlets.address is None:
-            return
-        host, port = self._outlets.address
-        try:
-            self._server = await asyncio.start_server(self._answer, host, port, limit=HEALTH_REQUEST_MAX)
-        except OSError as error:
-            raise NotConfigured(
-                f"The health port {host}:{port} cannot be opened: {error.strerror or error}. Choose one that is free, "
-                "as in --health-port 8099."
-            ) from None
-        name = self._server.sockets[0].getsockname()
-        log_event("health_served", at=f"{name[0]}:{name[1]}")
+        if self._outlets.address is not None:
+            at = await self._port.open(self._outlets.address, "health port", "--health-port")
+            log_event("health_served", at=at)
 
     async def run(self) -> None:
         """Write the file every second. Call `open` first."""
@@ -138,8 +112,7 @@ class HealthReporter:
                     await asyncio.to_thread(self._write, self._outlets.file, self._look().text)
                 await asyncio.sleep(HEALTH_MS / limits.SECOND)
         finally:
-            if self._server is not None:
-                self._server.close()
+            self._port.close()
             self._remove()
 
     # ------------------------------------------------------------------------------------------------------ the file
@@ -166,35 +139,9 @@ class HealthReporter:
 
     # ------------------------------------------------------------------------------------------------------ the port
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= HEALTH_CONNECTIONS:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.transport.abort()
-        self._open[writer] = None
-        try:
-            async with asyncio.timeout(HEALTH_REQUEST_MS / limits.SECOND):
-                writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the end of the connection is the answer
-        finally:
-            self._open.pop(writer, None)
-            writer.close()
-
-    def _response(self, request: bytes) -> bytes:
-        method, _, rest = request.partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
+    def _answer(self, request: Request) -> Reply:
         health = self._look()
-        status = {b"/live": 200 if health.live else 503, b"/ready": 200 if health.ready else 503}.get(path, 404)
-        body = health.text
-        if method not in (b"GET", b"HEAD"):
-            status, body = 405, b"Ask with GET.\n"
-        elif status == 404:
-            body = b"Ask for /live or /ready.\n"
-        kind = "application/json" if status in (200, 503) else "text/plain"
-        head = (
-            f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
-            "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
-        ).encode()
-        return head if method == b"HEAD" else head + body
+        states = {"/live": health.live, "/ready": health.ready}
+        if request.path not in states:
+            return Reply(404, b"Ask for /live or /ready.\n", "text/plain")
+        return Reply(200 if states[request.path] else 503, health.text)
