@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from tenure import Cron, Job, Limit, RedisWorkQueue, Tenure
+from tenure import Cron, Limit, Tenure
 from tenure.core.errors import InvalidArgument
 from tenure.core.latency import BOUNDS, Times, bucket_of
 from tenure.core.outcome import Completed
 from tenure.core.worker_view import WorkerView
 from tenure.redis.sync import SyncDriver
-from tenure.scale import Narrow, Policy, QueueLoad, desired
+from tenure.scale import Narrow, QueueLoad
 
 
 def load_of(app: Tenure, queue: str = "emails", **options: float) -> QueueLoad:
@@ -111,19 +111,6 @@ def test_suspects_need_one_place(app, driver, redis_url):
         lease(app, driver, 3)
         driver.run(app.engine.leave("w", ("emails",), crashed=True))
     assert load_of(app).narrow == (Narrow(3, 0, 1),)
-
-
-def test_the_format_of_redis_work_queue_counts_both_its_lists(redis_url, driver):
-    with Tenure(redis_url, protocol=RedisWorkQueue(prefix="jobs")) as app:
-
-        @app.handler("default")
-        def store(job: Job) -> None: ...
-
-        app.queue("default").enqueue_many([b"x"] * 6)
-        lease(app, driver, 2, "default")
-        sample = app.inspect.load(["default"])
-    assert [(load.waiting, load.held) for load in sample.queues] == [(4, 2)]
-    assert desired(sample, Policy(drain_within=2, slots=1, assume=2)).workers == 5
 
 
 async def test_a_queue_is_named_once(app):

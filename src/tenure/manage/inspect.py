@@ -15,7 +15,7 @@ from tenure.client.unique import public_view
 from tenure.client.why import case_of, explain, reasons_of, why_of
 from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine
-from tenure.core.errors import RedisError, invalid, is_silent
+from tenure.core.errors import RedisError, is_silent
 from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps, Work
@@ -23,7 +23,7 @@ from tenure.core.why import Why, WhyCode, WhyCount
 from tenure.core.worker_view import JobStack, WorkerView
 from tenure.manage.audit import AuditEntry, entries
 from tenure.manage.failures import ErrorGroups, grouped
-from tenure.manage.load import QUEUES_MOST, load_of
+from tenure.manage.load import load_of, load_queues
 from tenure.manage.overview import QUEUES_SHOWN, Overview, overview_of
 from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search, Selection, queues_meant
 from tenure.scale import Sample
@@ -275,11 +275,7 @@ class JobSearch(Inspect):
         `due_within`: jobs that are due within this time, in seconds, count. `later.after(earlier)` has the arrivals
         between two samples. Raises `InvalidArgument`, also for a queue that is named twice.
         """
-        names.count(len(queues), "queues: their number", least=1, most=QUEUES_MOST)
-        checked = [names.queue_name(queue) for queue in queues]
-        for queue in checked:
-            if checked.count(queue) > 1:
-                raise invalid("queues", "different ones, since one policy sizes the workers of a queue", repr(queue))
+        checked = load_queues(self._client.engine, queues)
         due_ms = names.duration_ms(due_within, "due_within", least_ms=0)
         return load_of(self._client.engine, checked, due_ms, _now_ms(), time.monotonic())
 

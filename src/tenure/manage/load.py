@@ -8,8 +8,9 @@ from typing import Final
 
 from tenure.client.inspect import lanes_in, queue_names
 from tenure.client.why import is_living
-from tenure.core import limits
+from tenure.core import limits, names
 from tenure.core.engine import Feature, FullEngine
+from tenure.core.errors import invalid
 from tenure.core.job import QueueView, State
 from tenure.core.latency import mean_run
 from tenure.core.rates import LimitRule
@@ -27,6 +28,17 @@ DUE_LOOKED: Final = 1_000
 """Scheduled jobs of a queue that are counted when they are due soon."""
 _ENDS: Final = ("completed", "failed", "broken", "cancelled")
 _UNLIMITED: Final = 1_000_000_000
+
+
+def load_queues(engine: FullEngine, queues: Sequence[str]) -> list[str]:
+    """Return the names of these queues. Raises `InvalidArgument`, also for one that is named twice."""
+    names.count(len(queues), "queues: their number", least=1, most=QUEUES_MOST)
+    checked = [names.queue_name(queue) for queue in queues]
+    for queue in checked:
+        engine.prefix(queue)  # the format may have other rules
+        if checked.count(queue) > 1:
+            raise invalid("queues", "different ones, since one policy sizes the workers of a queue", repr(queue))
+    return checked
 
 
 def load_of(engine: FullEngine, queues: Sequence[str], due_ms: int, now_ms: float, at_s: float) -> Steps[Sample]:

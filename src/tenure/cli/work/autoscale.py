@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from tenure.cli.work.worker import MAX_PROCESSES
 from tenure.core import limits
 from tenure.manage.autoscaler import Autoscaler
 from tenure.manage.documents import encoded, scale_document
+from tenure.manage.load import load_queues
 from tenure.processes.port import HttpPort, address_of
 from tenure.processes.slots import ParentConfig
 from tenure.runtime.signals import on_signals
@@ -95,7 +97,7 @@ def autoscale(
     Exit status: 0 stopped by a signal, or --once is done; 1 Redis could not be reached (--once), or the workers of
     --run could not be kept alive; 2 the command line or a setting is wrong, or the port is in use.
     """
-    names = queues.split(",")
+    names = load_queues(app.engine, queues.split(","))
     groups = tuple(Tier(name, count) for name, count in _pairs("--tier", tiers, WORKERS_MAX).items())
     policy = Policy(**numbers, feeds=_pairs("--feeds", feeds, FEEDS_MAX), tiers=groups)
     _check(names, policy, once, serve, token_file, run)
@@ -113,9 +115,9 @@ def autoscale(
         return Exit.OK
     set_up_logging("info")
     scaler = Autoscaler(app.inspect, names, policy, "" if token_file is None else _token(token_file))
-    begin = partial(_open, HttpPort(scaler.answer), None if serve is None else address_of(serve, "scale port"))
+    served = _served(scaler, None if serve is None else address_of(serve, "scale port"))
     if run is None:
-        asyncio.run(_until_signal(begin, scaler.run(show, every)))
+        asyncio.run(_until_signal(served, partial(scaler.run, show, every)))
         return Exit.OK
 
     async def steer(resize: Callable[[int], None]) -> None:
@@ -127,7 +129,7 @@ def autoscale(
 
     arguments = [*(f"--queue={name}" for name in names), f"--concurrency={policy.slots}", "--", run]
     config = ParentConfig(worker_command(arguments, first=()), policy.most, steer=steer)
-    return Exit(run_parent(config, begin))
+    return Exit(run_parent(config, served))
 
 
 def _check(
@@ -146,24 +148,28 @@ def _check(
         raise UserError(f"--run starts at most {MAX_PROCESSES} processes, and the policy has up to {policy.most:,}.")
 
 
-async def _open(port: HttpPort, address: tuple[str, int] | None) -> None:
+@asynccontextmanager
+async def _served(scaler: Autoscaler, address: tuple[str, int] | None) -> AsyncIterator[None]:
+    port = HttpPort(scaler.answer)
     if address is not None:
         at = await port.open(address, "scale port", "--serve")
         note(f"GET http://{at}/scale has the number of workers.")
-
-
-async def _until_signal(begin: Callable[[], Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
-    """Work until SIGINT or SIGTERM comes."""
     try:
-        await begin()
-    except BaseException:
-        work.close()
-        raise
-    task = asyncio.ensure_future(work)
-    with on_signals(task.cancel):
-        await asyncio.wait({task})
-    if not task.cancelled():
-        task.result()
+        yield
+    finally:
+        port.close()
+
+
+async def _until_signal(
+    served: AbstractAsyncContextManager[None], work: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Work until SIGINT or SIGTERM comes."""
+    async with served:
+        task = asyncio.ensure_future(work())
+        with on_signals(task.cancel):
+            await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
 
 
 def _pairs(option: str, values: Sequence[str], most: int) -> dict[str, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import click
 from click.core import ParameterSource
@@ -18,15 +18,15 @@ from tenure.processes.reload import check_reload
 from tenure.processes.slots import ParentConfig
 
 
-def run_parent(config: ParentConfig, begin: Callable[[], Coroutine[Any, Any, None]] | None = None) -> int:
-    """Run a parent process to its end. Returns its exit status. `begin` runs before it, on its event loop."""
+def run_parent(config: ParentConfig, around: AbstractAsyncContextManager[None] | None = None) -> int:
+    """Run a parent process to its end. Returns its exit status. `around`: is entered and left on its event loop."""
     if config.watched is not None:
         check_reload()
         logging.getLogger("watchfiles").setLevel(logging.WARNING)  # restart_started says more
     logging.getLogger("tenure.redis").propagate = False  # the workers log the same of their own connections
     end_log = log_in_thread()
     try:
-        status = asyncio.run(_run(config, begin))
+        status = asyncio.run(_run(config, around or nullcontext()))
     finally:
         is_written = end_log()
     if not is_written:
@@ -34,10 +34,9 @@ def run_parent(config: ParentConfig, begin: Callable[[], Coroutine[Any, Any, Non
     return status
 
 
-async def _run(config: ParentConfig, begin: Callable[[], Coroutine[Any, Any, None]] | None) -> int:
-    if begin is not None:
-        await begin()
-    return await Parent(config).run()
+async def _run(config: ParentConfig, around: AbstractAsyncContextManager[None]) -> int:
+    async with around:
+        return await Parent(config).run()
 
 
 def worker_command(arguments: Sequence[str], first: Sequence[str] = ("--banner",)) -> Callable[[int], Sequence[str]]:
