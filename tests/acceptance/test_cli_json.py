@@ -43,6 +43,7 @@ RUNS: Final = {
     "info q --lanes ready": "`info QUEUE --lanes",
     "info q --lane user:7": "`info QUEUE --lane NAME",
     "info q --minutes": "`info QUEUE --minutes",
+    "autoscale q --once --tier spot=3": "`autoscale`",
     "jobs q": "`jobs QUEUE`",
     "jobs q --state ready --limit 1": "`jobs QUEUE`",
     "job q failed --payload --headers": "",

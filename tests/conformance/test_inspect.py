@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from tenure.core.job import JobView, State
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Unroutable
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.config import PRESENCE_TTL_MS
+from tenure.manage.load import load_of
 from tests.support.world import BOOM, World
 
 ENDINGS: dict[State, Outcome] = {
@@ -180,3 +182,11 @@ def test_workers_are_seen_for_a_while(world: World) -> None:
     assert world.run(world.engine.queues()) == ["other", "q"]
     world.expire(PRESENCE_TTL_MS)
     assert world.run(world.engine.workers()) == []
+
+
+def test_the_load_has_the_jobs_that_wait_and_run(world: World) -> None:
+    world.put("a", "b", "c", "d")
+    assert len(world.take_ids(1)) == 1
+    sample = world.run(load_of(world.engine, ["q", "other"], 20_000, time.time() * limits.SECOND, 0.0))
+    assert [(load.runnable, load.held, load.come) for load in sample.queues] == [(3, 1, 4), (0, 0, 0)]
+    world.audit()

@@ -5,76 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tenure.processes import parent as module
 from tenure.processes.child import WorkerProcess
-from tenure.processes.messages import StatusReport, WorkerState
-from tenure.processes.parent import Parent
-from tenure.processes.slots import ParentConfig
-
-
-class Played:
-    """A worker process that does what the test says."""
-
-    def __init__(self, crew: Crew, slot: int) -> None:
-        self.slot, self.pid, self.began_at = slot, len(crew.all) + 1, float(len(crew.all))
-        self.age_s = 3600.0
-        self.status = StatusReport(self.pid, WorkerState.STARTING, 0.0)
-        self.was_ready = self.is_leaving = False
-        self.keeping: asyncio.Task[Any] | None = None
-        self.killed = asyncio.Event()
-
-    def follow(self, heard: Callable[[Any], None], ended: Callable[[Any, int], None], measured: object) -> None:
-        self._heard, self._ended = heard, ended
-
-    def stop(self, *, hard: bool = False) -> None:
-        self.is_leaving = True
-
-    def kill(self) -> None:
-        self.killed.set()
-
-    def ready(self) -> None:
-        self.status = StatusReport(self.pid, WorkerState.RUNNING, 0.0)
-        self._heard(self)
-
-    def end(self, status: int = 0) -> None:
-        self._ended(self, status)
-
-
-class Crew:
-    """A parent and all processes that it has started so far."""
-
-    def __init__(self, processes: int) -> None:
-        self.all: list[Played] = []
-        self.parent = Parent(ParentConfig(lambda descriptor: [], processes, grace_s=0, hard_s=0, kill_s=0.01))
-        self._started = asyncio.Event()
-        self.running: asyncio.Task[int]
-
-    async def start(self, slot: int, _command: object, _drivers: object, *, is_alone: bool = False) -> Played:
-        self.all.append(Played(self, slot))
-        self._started.set()
-        return self.all[-1]
-
-    async def next(self) -> Played:
-        """The process that is started next."""
-        count = len(self.all)
-        async with asyncio.timeout(30):
-            while len(self.all) == count:
-                self._started.clear()
-                await self._started.wait()
-        await asyncio.sleep(0)  # the parent has it in hand
-        return self.all[-1]
-
-    def hup(self) -> None:
-        self.parent._signalled(signal.SIGHUP)
-
-    @property
-    def current(self) -> list[int | None]:
-        return [None if slot.current is None else slot.current.pid for slot in self.parent._slots]
+from tests.support.crew import Crew, Played
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tenure.manage.checks import inspect_all
 from tenure.manage.preflight import Inspection
 from tenure.processes.health import HEALTH_MS
 from tenure.processes.link import KeeperLink, ParentSocket
-from tenure.processes.messages import StatusReport, WorkerState
+from tenure.processes.messages import StatusReport, StopOrder, WorkerState
 from tenure.processes.overdue import Timeouts
 from tenure.processes.recycling import Wear
 from tenure.protocols.registry import engine_spec_of, entry_of
@@ -254,9 +254,12 @@ def _keeper_of(
 ) -> KeeperLink:
     """Return the link to the process that keeps the leases. Its requests go to the worker, as soon as there is one."""
 
-    def stop(hard: bool) -> None:
+    def stop(order: StopOrder) -> None:
         for worker in workers:
-            worker.stop_hard() if hard else worker.stop_gracefully()
+            if order.retires:
+                worker.retire("fewer workers are needed")
+            else:
+                worker.stop_hard() if order.hard else worker.stop_gracefully()
 
     def retire() -> None:
         for worker in workers:

@@ -96,7 +96,9 @@ def reaching(
         def run(*args: Any, app: str | None, as_json: bool, **others: Any) -> Any:
             check(app=app, **others)
             given = {name: value for name in _SETTINGS if (value := others.pop(name)) is not None}
-            with _app_of(app, given) as opened:
+            # `tenure autoscale --run` names the app of workers that it runs: these inherit the environment.
+            target = others.get("run")
+            with _app_of(target or app, given, is_short=target is None) as opened:
                 if "namespace" in given and not any_namespace and not entry_of(opened.engine).has_namespace:
                     raise UserError(
                         f"--namespace needs the {DEFAULT} protocol, got {opened.engine.name}, whose prefix names the "
@@ -122,8 +124,9 @@ def reaching(
     return decorate
 
 
-def _app_of(target: str | None, given: dict[str, Any]) -> Tenure:
-    """Return an app with these settings. Raises `UserError`, also if the named app has others."""
+def _app_of(target: str | None, given: dict[str, Any], *, is_short: bool = True) -> Tenure:
+    """Return an app with these settings. Raises `UserError`, also if the named app has others. `is_short`: the command
+    ends soon."""
     # A user waits for the command, so it gives up sooner than a program.
     soon = limits.START_PATIENCE_MS / limits.SECOND
     if target is None:
@@ -133,7 +136,8 @@ def _app_of(target: str | None, given: dict[str, Any]) -> Tenure:
     if "url" in given:
         Target.parse(given["url"])  # so that an error does not blame the environment or the app
     os.environ.update({f"TENURE_{name.upper()}": value for name, value in given.items()})
-    os.environ.setdefault("TENURE_PATIENCE", f"{soon:g}")
+    if is_short:
+        os.environ.setdefault("TENURE_PATIENCE", f"{soon:g}")
     app = load(target)
     for name, value in given.items():
         if getattr(app.settings, name) != value:

@@ -35,6 +35,7 @@ class Row:
 SECTIONS: Final = {
     "Run": {
         "worker": Row("Run the jobs of an app until a signal stops it.", "work.worker", ok=""),
+        "autoscale": Row("Show how many workers some queues need, or run them.", "work.autoscale", ok=""),
         "dev": Row("Run a worker for development: with a Redis of its own, restarted on changes.", "work.dev", ok=""),
         "demo": Row("See it work: one job per file below DIR, two workers, one of them killed.", "demo.command", ok=""),
     },

@@ -73,3 +73,17 @@ def _at(counts: Mapping[int, int], rank: float) -> float:
         if passed >= rank:
             break
     return BOUNDS[min(max(bucket, 0), len(BOUNDS) - 1)]
+
+
+def mean_run(times: Iterable[Times]) -> float | None:
+    """Return how many seconds jobs ran on average; None: there were none."""
+    counts: Counter[int] = Counter()
+    for one in times:
+        counts.update(one.run)
+    total = counts.total()
+    return sum(count * _middle(bucket) for bucket, count in counts.items()) / total if total > 0 else None
+
+
+def _middle(bucket: int) -> float:
+    last = len(BOUNDS) - 1
+    return (BOUNDS[min(max(bucket, 0), last)] + (BOUNDS[min(bucket, last) - 1] if bucket > 0 else 0.0)) / 2

@@ -250,7 +250,8 @@ REDIS: Final[Mapping[str, LogEvent]] = {
         WARNING,
         "Redis does not respond successfully; Tenure tries again.",
         "once for an outage. With `what` on `tenure.worker`: `start` (the worker waits with its start), `heartbeat` "
-        "(the keeper cannot extend the leases), `wait` (the worker polls its queues at least every 4 s)",
+        "(the keeper cannot extend the leases), `wait` (the worker polls its queues at least every 4 s), `autoscaler` "
+        "(the last decision stays)",
     ),
     "redis_refused": LogEvent(
         ERROR,

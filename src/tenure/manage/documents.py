@@ -15,6 +15,7 @@ from tenure.core.schedules.when import to_ms
 from tenure.manage.bulk import BulkChange
 from tenure.manage.inspect import Listing
 from tenure.manage.overview import Overview
+from tenure.scale import Decision
 
 TIMES: Final = ("scheduled_for", "enqueued", "due", "started", "ended", "expires")
 COUNTS: Final = ("failures", "crashes")
@@ -31,6 +32,16 @@ class JobDetail:
 
 
 NO_PARTS: Final = JobDetail()
+
+
+def scale_document(decision: Decision) -> Document:
+    """Return how many workers there should be, why, and what bounds the number."""
+    return {
+        "desired": decision.workers,
+        "reason": decision.reason,
+        "limits": list(decision.limits),
+        "tiers": dict(decision.tiers),
+    }
 
 
 def encoded(document: object, *, lines: bool = True) -> str:

@@ -23,8 +23,10 @@ from tenure.core.why import Why, WhyCode, WhyCount
 from tenure.core.worker_view import JobStack, WorkerView
 from tenure.manage.audit import AuditEntry, entries
 from tenure.manage.failures import ErrorGroups, grouped
+from tenure.manage.load import load_of, load_queues
 from tenure.manage.overview import QUEUES_SHOWN, Overview, overview_of
 from tenure.manage.search import NO_SELECTION, ORDER, QUEUES_MAX, Found, Search, Selection, queues_meant
+from tenure.scale import Sample
 
 FOUND_MAX: Final = 1_000
 """The largest `limit` of a search."""
@@ -263,6 +265,21 @@ class JobSearch(Inspect):
         return None
 
     astacks = asynchronous(stacks)
+
+    @blocking
+    def load(self, queues: Sequence[str], due_within: float = 20.0) -> Steps[Sample]:
+        """Return the load of some queues, for `tenure.scale.desired`.
+
+            sample = app.inspect.load(["orders", "mails"])
+
+        `due_within`: jobs that are due within this time, in seconds, count. `later.after(earlier)` has the arrivals
+        between two samples. Raises `InvalidArgument`, also for a queue that is named twice.
+        """
+        checked = load_queues(self._client.engine, queues)
+        due_ms = names.duration_ms(due_within, "due_within", least_ms=0)
+        return load_of(self._client.engine, checked, due_ms, _now_ms(), time.monotonic())
+
+    aload = asynchronous(load)
 
     @blocking
     def all_lanes(self, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[tuple[list[LaneView], bool]]:

@@ -105,11 +105,11 @@ class WorkerProcess:
         self._measured = measured
         self._following = asyncio.create_task(self._follow(status_received, ended))
 
-    def stop(self, *, hard: bool = False) -> None:
-        """Request a stop. Harmless when it has ended."""
+    def stop(self, *, hard: bool = False, retires: bool = False) -> None:
+        """Request a stop. Harmless when it has ended. `retires`: it may finish its running jobs."""
         self.is_leaving = True
         if not self._messages.is_closed:
-            self._messages.send(StopOrder(hard))
+            self._messages.send(StopOrder(hard, retires))
         elif self._process.returncode is None and not self._has_stopped:  # its own keeper process has taken over
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()

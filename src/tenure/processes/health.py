@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tenure.core import limits
 from tenure.core.errors import invalid
-from tenure.processes.http import HERE, HttpPort, Response
+from tenure.processes.http import HttpPort, Request, Response, address_of
 from tenure.processes.messages import StatusReport, WorkerState
 from tenure.runtime.log import brief, log_event
 
@@ -83,17 +83,10 @@ class HealthOutputs:
                 raise invalid("The health file", "a path in a folder that exists", repr(file))
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise invalid("The health file", "in a folder that this user may write to", repr(file))
-        return cls(file, None if port is None else _address(port))
+        return cls(file, None if port is None else address_of(port, "health port"))
 
     def __bool__(self) -> bool:
         return self.file is not None or self.address is not None
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise invalid("The health port", "[HOST:]PORT, as in 8099 or 0.0.0.0:8099", repr(text))
-    return host.strip("[]") or HERE, int(port)
 
 
 class HealthReporter:
@@ -103,7 +96,7 @@ class HealthReporter:
         self._look = look
         self._outlets = outlets
         self._trouble = ""
-        self._port = HttpPort("health", "--health-port 8099", self._respond)
+        self._port = HttpPort("health port", "--health-port 8099", self._respond)
 
     async def open(self) -> None:
         """Open the port, if there is one. Raises `NotConfigured` when it cannot be opened."""
@@ -146,9 +139,9 @@ class HealthReporter:
 
     # ------------------------------------------------------------------------------------------------------ the port
 
-    async def _respond(self, path: bytes) -> Response:
+    async def _respond(self, request: Request) -> Response:
         health = self._look()
-        status = {b"/live": 200 if health.live else 503, b"/ready": 200 if health.ready else 503}.get(path)
+        status = {"/live": 200 if health.live else 503, "/ready": 200 if health.ready else 503}.get(request.path)
         if status is None:
             return Response(404, b"Ask for /live or /ready.\n")
         return Response(status, health.text, "application/json")

@@ -1,4 +1,4 @@
-"""A small HTTP server for what other programs poll: health and metrics. One request a connection, GET only."""
+"""A small HTTP server for what other programs poll: health, metrics, the number of workers. One GET a connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from tenure.core import limits
-from tenure.core.errors import NotConfigured
+from tenure.core.errors import NotConfigured, invalid
 
 CONNECTIONS: Final = 32
 """Connections that may be open. A further one closes the oldest."""
@@ -18,7 +18,20 @@ REQUEST_MAX: Final = 8 * 1024
 RESPONSE_MS: Final = 10 * limits.SECOND
 """How long the response may take."""
 HERE: Final = "127.0.0.1"
-_REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Unavailable"}
+_REASONS: Final = {
+    200: "OK",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Unavailable",
+}
+
+
+class Request(NamedTuple):
+    """A GET request. `authorization`: the header of this name, or empty."""
+
+    path: str
+    authorization: str = ""
 
 
 class Response(NamedTuple):
@@ -29,16 +42,28 @@ class Response(NamedTuple):
     content_type: str = "text/plain"
 
 
+def address_of(text: str, what: str) -> tuple[str, int]:
+    """Return host and port of `[HOST:]PORT`. Raises `InvalidArgument`, which names the port as `what`.
+
+    >>> address_of("8099", "health port")
+    ('127.0.0.1', 8099)
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise invalid(f"The {what}", "[HOST:]PORT, as in 8099 or 0.0.0.0:8099", repr(text))
+    return host.strip("[]") or HERE, int(port)
+
+
 class HttpPort:
     """Serves GET and HEAD on one port of one address.
 
-    port = HttpPort("health", "--health-port 8099", respond)
+    port = HttpPort("health port", "--health-port 8099", respond)
     name = await port.open("127.0.0.1", 8099)
 
-    `what` and `option` are for the error of a port in use. `respond` gets the path.
+    `what` and `option` are for the error of a port in use.
     """
 
-    def __init__(self, what: str, option: str, respond: Callable[[bytes], Awaitable[Response]]) -> None:
+    def __init__(self, what: str, option: str, respond: Callable[[Request], Awaitable[Response]]) -> None:
         self._what = what
         self._option = option
         self._respond = respond
@@ -52,8 +77,8 @@ class HttpPort:
             self._server = await asyncio.start_server(self._answer, host, port, limit=REQUEST_MAX)
         except OSError as error:
             raise NotConfigured(
-                f"The {self._what} port {host}:{port} cannot be opened: {error.strerror or error}. Choose one that is "
-                f"free, as in {self._option}."
+                f"The {self._what} {host}:{port} cannot be opened: {error.strerror or error}. Choose one that is free, "
+                f"as in {self._option}."
             ) from None
         name = self._server.sockets[0].getsockname()
         return f"{name[0]}:{name[1]}"
@@ -72,7 +97,7 @@ class HttpPort:
             async with asyncio.timeout(REQUEST_MS / limits.SECOND):
                 request = await reader.readuntil(b"\r\n\r\n")
             async with asyncio.timeout(RESPONSE_MS / limits.SECOND):
-                writer.write(await self._response(request))
+                writer.write(await self._response(request.decode("latin-1")))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the end of the connection is the answer
@@ -80,13 +105,15 @@ class HttpPort:
             self._open.pop(writer, None)
             writer.close()
 
-    async def _response(self, request: bytes) -> bytes:
-        method, _, rest = request.partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
-        allowed = method in (b"GET", b"HEAD")
-        found = await self._respond(path) if allowed else Response(405, b"Ask with GET.\n")
+    async def _response(self, request: str) -> bytes:
+        first, *lines = request.split("\r\n")
+        method, _, rest = first.partition(" ")
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        asked = Request(rest.partition(" ")[0].partition("?")[0], headers.get("authorization", ""))
+        allowed = method in ("GET", "HEAD")
+        found = await self._respond(asked) if allowed else Response(405, b"Ask with GET.\n")
         head = (
             f"HTTP/1.1 {found.status} {_REASONS[found.status]}\r\nContent-Type: {found.content_type}\r\n"
             f"Content-Length: {len(found.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         ).encode()
-        return head if method == b"HEAD" else head + found.body
+        return head if method == "HEAD" else head + found.body

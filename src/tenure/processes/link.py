@@ -86,7 +86,7 @@ class KeeperLink:
         keeper = KeeperLink("redis://localhost:6379/0", engine_spec_of(engine))
 
     `parent`: the socket to the parent. `credentials`: gives the user and the password of a connection, within
-    `credentials_s`. `stop`: called with True when the parent requests a hard stop, with False when it requests a stop.
+    `credentials_s`. `stop`: called when the parent requests a stop.
     `parent_lost`: called when the parent is gone or silent. Then, and without a parent, the worker starts a keeper
     process of its own. `measured`: returns what the metrics have counted since its last call, for the parent.
     """
@@ -100,7 +100,7 @@ class KeeperLink:
         parent: ParentSocket | None = None,
         credentials: object = None,
         credentials_s: float = limits.CONNECT_TIMEOUT_MS / limits.SECOND,
-        stop: Callable[[bool], None] = lambda hard: None,
+        stop: Callable[[StopOrder], None] = lambda order: None,
         parent_lost: Callable[[], None] = lambda: None,
         measured: Callable[[], Measured] | None = None,
         command: Sequence[str] = (),
@@ -162,7 +162,7 @@ class KeeperLink:
             except ValueError as error:
                 raise KeeperGone("it sent something that is not a report") from error
             if isinstance(message, StopOrder):
-                self._stop(message.hard)
+                self._stop(message)
             elif isinstance(message, CredentialsWanted):
                 if self._asked is None or self._asked.done():
                     self._asked = asyncio.create_task(self._send_credentials())

@@ -114,9 +114,11 @@ class Goodbye(Struct, frozen=True, tag=True):
 
 
 class StopOrder(Struct, frozen=True, tag=True):
-    """Stop the worker. `hard`: without waiting for running jobs."""
+    """Stop the worker. `hard`: without waiting for running jobs. `retires`: with the time that they need, see
+    `Worker.retire`."""
 
     hard: bool = False
+    retires: bool = False
 
 
 class BeatReport(Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from tenure.metrics.counts import Counts, Measured
 from tenure.metrics.exposition import CONTENT_TYPE, Snapshot, exposition
 from tenure.metrics.families import OF_WORKERS
-from tenure.processes.http import HttpPort, Response
+from tenure.processes.http import HttpPort, Request, Response
 from tenure.processes.messages import StatusReport
 
 
@@ -32,10 +32,10 @@ class WorkerTotals:
 def metrics_port(option: str, read: Callable[[], Awaitable[Snapshot]]) -> HttpPort:
     """Return the port of the metrics, which are read for each request."""
 
-    async def respond(path: bytes) -> Response:
-        if path != b"/metrics":
+    async def respond(request: Request) -> Response:
+        if request.path != "/metrics":
             return Response(404, b"Ask for /metrics.\n")
         # In a thread: the loop may send the heartbeats of workers.
         return Response(200, await asyncio.to_thread(exposition, await read()), CONTENT_TYPE)
 
-    return HttpPort("metrics", option, respond)
+    return HttpPort("metrics port", option, respond)

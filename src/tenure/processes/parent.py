@@ -44,6 +44,8 @@ class Parent:
     def __init__(self, config: ParentConfig) -> None:
         self._config = config
         self._slots = [Slot(number) for number in range(config.processes)]
+        for slot in self._slots:
+            slot.is_wanted = config.steer is None
         self._restart = RollingRestart(self._slots, lambda slot: self._launch(slot, successor=True))
         self._children: set[WorkerProcess] = set()
         self._releases: set[asyncio.Task[None]] = set()
@@ -83,6 +85,8 @@ class Parent:
             loop.add_signal_handler(number, self._signalled, number)
         log_event("parent_started", self._level, pid=os.getpid(), processes=len(self._slots))
         self._fill()
+        if self._config.steer is not None:
+            self._background(self._config.steer(self.resize))
         if self._config.outlets:
             self._background(reporter.run())
         if self._config.watched is not None:
@@ -107,13 +111,28 @@ class Parent:
         present = [child for slot in self._slots for child in (slot.current, slot.successor) if child is not None]
         return Health.of([child.status for child in present], time.monotonic())
 
+    def resize(self, processes: int) -> None:
+        """Run this many processes. Those that are too many start no more jobs, and end after their running ones."""
+        wanted = sorted((slot for slot in self._slots if slot.is_wanted), key=lambda slot: slot.running)
+        others = [slot for slot in self._slots if not slot.is_wanted]
+        others.sort(key=lambda slot: (slot.running >= 0, len(slot.retiring)))
+        for slot in wanted[: max(0, len(wanted) - processes)]:  # first those with the fewest running jobs
+            slot.is_wanted = False
+            slot.end_pause()
+            for child in filter(None, (slot.current, slot.successor)):
+                child.stop(retires=True)
+        for slot in others[: max(0, processes - len(wanted))]:
+            slot.is_wanted = True
+        self._fill()
+
     # ------------------------------------------------------------------------------------------------ starting them
 
     def _fill(self) -> None:
         """Start a process in every empty slot."""
         if self._stopping or self._reloading:
             return
-        for slot in self._slots if self._code_works else self._slots[:1]:
+        wanted = [slot for slot in self._slots if slot.is_wanted]
+        for slot in wanted if self._code_works else wanted[:1]:
             if slot.is_empty:
                 self._launch(slot)
 
@@ -148,6 +167,8 @@ class Parent:
         self._call_later(START_MS / limits.SECOND, lambda: self._check_started(child))
         if self._stopping or self._reloading or (successor and self._restart.requests != requests):
             self._stop(child)
+        elif not slot.is_wanted:
+            child.stop(retires=True)
 
     def _check_started(self, child: WorkerProcess) -> None:
         if child not in self._children or child.was_ready or child.is_leaving:
@@ -206,7 +227,7 @@ class Parent:
 
     def _replace(self, slot: Slot, child: WorkerProcess, status: int) -> None:
         """Decide what follows in the slot of a process that has ended."""
-        if status == Status.RECYCLED:
+        if status == Status.RECYCLED or child.is_leaving:
             self._fill()
             return
         if self._config.burst and status == Status.DONE:

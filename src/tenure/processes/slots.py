@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tenure.core import limits
 from tenure.core.backoff import Pauses
@@ -31,6 +31,7 @@ class ParentConfig:
     burst      do not replace a process that ends with status 0
     watched    a folder: when Python files below it change, all processes are replaced
     metrics    host and port of the metrics; None: not served
+    steer      is given a function that sets how many processes run, at most `processes`; it begins with none
     hard_s     how long a worker process may take to end after its grace period. Then comes a hard stop
     kill_s     how long it may take to end after a hard stop. Then the parent kills it
     """
@@ -42,6 +43,7 @@ class ParentConfig:
     watched: str | None = None
     outlets: HealthOutputs = field(default_factory=HealthOutputs)
     metrics: tuple[str, int] | None = None
+    steer: Callable[[Callable[[int], None]], Coroutine[Any, Any, None]] | None = None
     hard_s: float = 5.0
     kill_s: float = 3.0
 
@@ -61,6 +63,7 @@ class Slot:
         """In a rolling restart: replaces `current` when it is ready."""
         self.retiring: set[WorkerProcess] = set()
         self.is_starting = False
+        self.is_wanted = True
         self.is_done = False
         """In a burst: the process found no more jobs."""
         self._pause: asyncio.TimerHandle | None = None
@@ -71,7 +74,13 @@ class Slot:
     def is_empty(self) -> bool:
         """Whether a process should be started here."""
         is_taken = self.current is not None or self.successor is not None or self.is_starting
-        return not is_taken and not self.is_done and self._pause is None and len(self.retiring) <= RETIRING_MOST
+        is_open = self.is_wanted and not self.is_done and self._pause is None
+        return is_open and not is_taken and len(self.retiring) <= RETIRING_MOST
+
+    @property
+    def running(self) -> int:
+        """How many jobs its process runs. -1: it has no process."""
+        return -1 if self.current is None else self.current.status.active
 
     def pause_s(self, lived_s: float) -> float:
         """Return how long to wait before a process is replaced that died after `lived_s` seconds."""

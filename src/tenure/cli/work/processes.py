@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import click
 from click.core import ParameterSource
@@ -18,8 +19,8 @@ from tenure.processes.reload import check_reload
 from tenure.processes.slots import ParentConfig
 
 
-def run_parent(config: ParentConfig) -> int:
-    """Run a parent process to its end. Returns its exit status."""
+def run_parent(config: ParentConfig, around: AbstractAsyncContextManager[None] | None = None) -> int:
+    """Run a parent process to its end. Returns its exit status. `around`: is entered and left on its event loop."""
     if config.metrics is not None:
         check_prometheus()
     if config.watched is not None:
@@ -28,7 +29,7 @@ def run_parent(config: ParentConfig) -> int:
     logging.getLogger("tenure.redis").propagate = False  # the workers log the same of their own connections
     end_log = log_in_thread()
     try:
-        status = asyncio.run(Parent(config).run())
+        status = asyncio.run(_run(config, around or nullcontext()))
     finally:
         is_written = end_log()
     if not is_written:
@@ -36,15 +37,20 @@ def run_parent(config: ParentConfig) -> int:
     return status
 
 
-def worker_command(arguments: Sequence[str]) -> Callable[[int], Sequence[str]]:
+async def _run(config: ParentConfig, around: AbstractAsyncContextManager[None]) -> int:
+    async with around:
+        return await Parent(config).run()
+
+
+def worker_command(arguments: Sequence[str], first: Sequence[str] = ("--banner",)) -> Callable[[int], Sequence[str]]:
     """Return the command line of a worker process, given the descriptor of the socket to its parent.
 
-    The first process shows the banner.
+    `first`: options of the first process, which shows the banner.
     """
-    first = ["--banner"]
+    left = list(first)
 
     def command(descriptor: int) -> Sequence[str]:
-        return command_of("tenure", "worker", f"--parent={descriptor}", *(first.pop() for _ in first[:]), *arguments)
+        return command_of("tenure", "worker", f"--parent={descriptor}", *(left.pop() for _ in left[:]), *arguments)
 
     return command
 

@@ -1,0 +1,162 @@
+"""Reads what an autoscaler needs of some queues: the jobs that may run, how many at one time, and their run times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from tenure.client.inspect import lanes_in, queue_names
+from tenure.client.why import is_living
+from tenure.core import limits, names
+from tenure.core.engine import FullEngine
+from tenure.core.errors import invalid
+from tenure.core.job import QueueView, State
+from tenure.core.latency import mean_run
+from tenure.core.rates import LimitPort, LimitRule
+from tenure.core.shape import LaneState, LaneView
+from tenure.core.steps import Steps
+from tenure.scale import Narrow, QueueLoad, Sample
+
+QUEUES_MOST: Final = 100
+"""The most queues of one sample."""
+LANES_LOOKED: Final = 1_000
+"""Lanes of each state that are read. Jobs of further lanes count as jobs without a lane."""
+LIMITS_LOOKED: Final = 20
+"""Limits of a queue of which the stored numbers are read. For others the numbers in the code count."""
+DUE_LOOKED: Final = 1_000
+"""Scheduled jobs of a queue that are counted when they are due soon."""
+_ENDS: Final = ("completed", "failed", "broken", "cancelled")
+_UNLIMITED: Final = 1_000_000_000
+
+
+def load_queues(engine: FullEngine, queues: Sequence[str]) -> list[str]:
+    """Return the names of these queues. Raises `InvalidArgument`, also for one that is named twice."""
+    names.count(len(queues), "queues: their number", least=1, most=QUEUES_MOST)
+    checked = [names.queue_name(queue) for queue in queues]
+    for queue in checked:
+        engine.prefix(queue)  # the format may have other rules
+        if checked.count(queue) > 1:
+            raise invalid("queues", "different ones, since one policy sizes the workers of a queue", repr(queue))
+    return checked
+
+
+def load_of(engine: FullEngine, queues: Sequence[str], due_ms: int, now_ms: float, at_s: float) -> Steps[Sample]:
+    """Read the load of some queues. `due_ms`: how soon due jobs count. `at_s`: the time by a monotonic clock."""
+    known = yield from queue_names(engine)
+    workers = [one for one in (yield from engine.announced()) if is_living(one, now_ms)]
+    loads = []
+    for name in queues:
+        run_s = mean_run(one.times[name] for one in workers if name in one.times)
+        loads.append((yield from _queue_load(engine, name, due_ms, now_ms, run_s, name in known)))
+    return Sample(at_s, tuple(loads), sum(any(name in one.queues for name in queues) for one in workers))
+
+
+def _queue_load(
+    engine: FullEngine, name: str, due_ms: int, now_ms: float, run_s: float | None, is_known: bool
+) -> Steps[QueueLoad]:
+    view = yield from engine.queue(name)
+    counts, held = view.counts, view.counts[State.ACTIVE]
+    come = counts[State.READY] + held + sum(view.totals.get(end, 0) for end in _ENDS)
+    waiting, due = 0, 0
+    narrow: list[Narrow] = []
+    if engine.schedules is not None:
+        schedules = yield from engine.schedules.due_schedules(name, 0)
+        now_ms = schedules.now_ms
+        due = int(schedules.next_ms is not None and schedules.next_ms <= due_ms)
+    ages = (yield from _ages(engine, view, now_ms)) if held else ()
+    if view.settings.paused or view.newer_layout is not None:
+        due = 0
+    else:
+        due += (yield from _due(engine, view, now_ms + due_ms)) if counts[State.SCHEDULED] else 0
+        if counts[State.READY]:
+            waiting, narrow = yield from _runnable(engine, view, run_s or 1.0)
+    is_known = is_known or any(counts.values())
+    return QueueLoad(name, waiting, tuple(narrow), held, due, come, 0.0, run_s, ages, is_known)
+
+
+def _ages(engine: FullEngine, view: QueueView, now_ms: float) -> Steps[tuple[float, ...]]:
+    """Return for how many seconds up to 100 held jobs have run."""
+    page = yield from engine.page(view.name, State.ACTIVE, heads=True)
+    starts = [job.started_ms for job in page.jobs if job.started_ms is not None]
+    return tuple(max(0.0, now_ms - start) / limits.SECOND for start in starts)
+
+
+def _runnable(engine: FullEngine, view: QueueView, run_s: float) -> Steps[tuple[int, list[Narrow]]]:
+    """Return how many ready jobs may all run at one time, and the others that may run."""
+    waiting, narrow = view.counts[State.READY] - view.suspects, []
+    if view.suspects:  # a worker runs one alone, or a few: more workers do not help
+        narrow.append(Narrow(view.suspects, 0, 1))
+    if engine.lanes is not None:
+        open_lanes, closed = yield from _lanes(engine, view)
+        waiting -= sum(lane.waiting for lane in (*open_lanes, *closed))
+        narrow += [Narrow(lane.waiting, lane.busy, lane.limit) for lane in open_lanes if lane.waiting]
+    if waiting > 0 and engine.limits is not None:
+        limited = yield from _limited(engine, engine.limits, view, waiting, run_s)
+        waiting -= sum(one.waiting for one in limited)
+        narrow += limited
+    return max(0, waiting), narrow
+
+
+def _lanes(engine: FullEngine, view: QueueView) -> Steps[tuple[list[LaneView], list[LaneView]]]:
+    """Return lanes with jobs that may run, and lanes that stand still."""
+    found: dict[LaneState, list[LaneView]] = {}
+    for state, there_are in (
+        (LaneState.READY, True),
+        (LaneState.BUSY, view.counts[State.ACTIVE] > 0),
+        (LaneState.BLOCKED, view.blocked_lanes > 0),
+        (LaneState.PARKED, view.parked_lanes > 0),
+    ):
+        found[state] = (yield from lanes_in(engine, view.name, state, LANES_LOOKED)) if there_are else []
+    return found[LaneState.READY] + found[LaneState.BUSY], found[LaneState.BLOCKED] + found[LaneState.PARKED]
+
+
+def _limited(engine: FullEngine, port: LimitPort, view: QueueView, waiting: int, run_s: float) -> Steps[list[Narrow]]:
+    """Return the jobs under limits, by the limits of the jobs that come first."""
+    page = yield from engine.page(view.name, State.READY, limit=limits.PAGE_MAX, heads=True)
+    shapes = [job.shape for job in page.jobs if job.shape.limits or job.shape.lane is None]
+    groups = Counter(shape.limits for shape in shapes if shape.limits)
+    if not groups:
+        return []
+    active: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for rule in dict.fromkeys(rule for rules in groups for rule in rules):
+        if rule.name not in most:
+            active[rule.name], most[rule.name] = yield from _places(port, rule, run_s, len(most) < LIMITS_LOOKED)
+    return [
+        Narrow(
+            round(waiting * count / len(shapes)),
+            min(view.counts[State.ACTIVE], *(active[rule.name] // rule.cost for rule in rules)),
+            min(most[rule.name] // rule.cost for rule in rules),
+        )
+        for rules, count in groups.items()
+    ]
+
+
+def _places(port: LimitPort, rule: LimitRule, run_s: float, looks: bool) -> Steps[tuple[int, int]]:
+    """Return how many places of a limit are taken, and how many it has at one time."""
+    concurrency, interval_us, active = rule.concurrency, rule.interval_us, 0
+    if looks:
+        stored = yield from port.limit(rule.name)
+        active = stored.active
+        if stored.rests_ms is not None:
+            return active, active
+        concurrency = concurrency if stored.concurrency is None else stored.concurrency
+        interval_us = interval_us if stored.interval_us is None else stored.interval_us
+    rate = _UNLIMITED if not interval_us else max(rule.cost, round(run_s * 1_000_000 / interval_us))
+    return active, min(_UNLIMITED if concurrency is None else concurrency, rate)
+
+
+def _due(engine: FullEngine, view: QueueView, until_ms: float) -> Steps[int]:
+    """Count scheduled jobs that are due by this time."""
+    found = 0
+    after: str | None = None
+    for _ in range(0, DUE_LOOKED, limits.PAGE_MAX):
+        page = yield from engine.page(view.name, State.SCHEDULED, after=after, heads=True)
+        soon = [job for job in page.jobs if job.due_ms is not None and job.due_ms <= until_ms]
+        found += len(soon)
+        after = page.next
+        # Each partition has an order of its own.
+        if after is None or (view.partitions == 1 and len(soon) < len(page.jobs)):
+            break
+    return found
