@@ -117,6 +117,8 @@ def test_a_port_in_use_and_a_missing_package_are_said(tenure, redis_url, tmp_pat
 def test_the_files_are_printed(command):
     assert json.loads(command("metrics", "--print-dashboard").end().out)["title"] == "Tenure"
     assert command("metrics", "--print-alerts").end().out.startswith("# Alert rules for Tenure")
+    served = command("metrics", "--print-alerts", "--pages", "https://docs.example.com/tenure").end().out
+    assert "runbook_url: https://docs.example.com/tenure/howto/prometheus.html#tenureredisaway\n" in served
 
 
 # ---------------------------------------------------------------------------------------------------- a real Prometheus

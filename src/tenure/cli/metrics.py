@@ -23,9 +23,12 @@ from tenure.runtime.signals import on_signals
 @click.option("--metrics-host", default=HERE, show_default=True, help="The address to listen at.")
 @click.option("--print-dashboard", is_flag=True, help="Print a dashboard for Grafana, as JSON, and end.")
 @click.option("--print-alerts", is_flag=True, help="Print alert rules for Prometheus, as YAML, and end.")
+@click.option(
+    "--pages", metavar="URL", default="", help="With --print-alerts: where you serve the site of these pages."
+)
 @reaching(streams=True)
 def metrics(
-    port: int, metrics_host: str, print_dashboard: bool, print_alerts: bool, app: Tenure, as_json: bool
+    port: int, metrics_host: str, print_dashboard: bool, print_alerts: bool, pages: str, app: Tenure, as_json: bool
 ) -> Answer | None:
     """\b
     tenure metrics                                    at http://127.0.0.1:9464/metrics
@@ -40,7 +43,8 @@ def metrics(
     printed = {"dashboard.json": print_dashboard, "alerts.yml": print_alerts}
     if any(printed.values()):
         for name in (name for name, wanted in printed.items() if wanted):
-            click.echo((files("tenure.integrations") / "prometheus" / name).read_text(), nl=False)
+            text = (files("tenure.integrations") / "prometheus" / name).read_text()
+            click.echo(text.replace("runbook_url: ", f"runbook_url: {pages and pages.rstrip('/') + '/'}"), nl=False)
         return None
     check_prometheus()
     set_up_logging("info")
