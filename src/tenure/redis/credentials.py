@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
-import redis.exceptions as client
+from tenure.redis.failures import ConnectionLost
 
 Login: TypeAlias = tuple[str, ...]
 """The arguments of AUTH: a password, or a user and a password; empty: none."""
 
 
-class NoCredentials(client.ConnectionError):
+class NoCredentials(ConnectionLost):
     """The function has returned none. The call is repeated, as after any other failure to connect."""
 
 
