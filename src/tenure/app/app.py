@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
@@ -34,8 +35,6 @@ from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.run_in import Place, RunsIn
 from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
-from tenure.manage.control import BulkControl
-from tenure.manage.inspect import JobSearch
 from tenure.protocols.registry import engine_for
 from tenure.protocols.spec import WireProtocol
 from tenure.settings import Credentials, Settings, check_url
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from tenure.app.embed import AppWorker, WorkerArguments
     from tenure.app.testing import Testing
     from tenure.core.stores import PayloadStore
+    from tenure.manage.control import BulkControl
+    from tenure.manage.inspect import JobSearch
     from tenure.runtime.stored import StoredPayloads
 
 P = ParamSpec("P")
@@ -127,8 +128,6 @@ class Tenure(DefinesTasks, WithHooks):
         self._defaults = Defaults(defaults)
         self._passed = PassedTime()
         self._one_worker = Lock()
-        self.inspect = JobSearch(self._client)
-        self.control = BulkControl(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
         self.limits = Limits(self._client, self._tasks)
 
@@ -137,6 +136,20 @@ class Tenure(DefinesTasks, WithHooks):
 
     def __repr__(self) -> str:
         return f"<Tenure namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
+
+    @cached_property
+    def inspect(self) -> JobSearch:
+        """Reads queues, jobs and workers, and searches jobs."""
+        from tenure.manage.inspect import JobSearch  # here: producers and workers do without
+
+        return JobSearch(self._client)
+
+    @cached_property
+    def control(self) -> BulkControl:
+        """Changes queues, jobs and workers."""
+        from tenure.manage.control import BulkControl
+
+        return BulkControl(self._client, self._tasks)
 
     @property
     def payloads(self) -> StoredPayloads | None:
