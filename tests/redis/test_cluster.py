@@ -20,7 +20,7 @@ from tenure.protocols.registry import rights_of
 from tenure.redis.drivers import asyncio_driver, blocking_driver
 from tenure.redis.replies import Redirected
 from tenure.redis.sync import SyncDriver
-from tenure.runtime import Worker
+from tenure.runtime.worker import Worker
 from tenure.testing.server import RedisServer
 from tests.redis.operations import command, record
 from tests.support.cluster import Cluster

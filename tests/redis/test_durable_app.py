@@ -13,7 +13,9 @@ from tenure.core.job import State
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
-from tenure.runtime import ExitStatus, UserCode, Worker, WorkerSettings
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.worker import Worker
 from tests.redis.watched import Pair
 
 

@@ -20,7 +20,8 @@ from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.sync import SyncDriver
-from tenure.runtime import UserCode, Worker, WorkerSettings
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.worker import Worker
 from tenure.testing.server import RedisServer
 from tests.redis.waits import until_blocked
 from tests.runtime.fakes import task

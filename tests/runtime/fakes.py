@@ -15,8 +15,10 @@ from tenure.core.engine import CancelAsked, HeartbeatReply
 from tenure.core.job import Lease, LeaseRef
 from tenure.core.outcome import Outcome, Released, TimedOut
 from tenure.core.task import TaskSpec
-from tenure.runtime import KeeperGone, UserCode, Worker, WorkerSettings, current_job
-from tenure.runtime.ports import Env, Exclusive, WorkerLimits
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.jobs.job import current_job
+from tenure.runtime.ports import Env, Exclusive, KeeperGone, WorkerLimits
+from tenure.runtime.worker import Worker
 from tests.support.fakes import FakeEngine
 
 

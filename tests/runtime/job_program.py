@@ -17,10 +17,9 @@ from typing import Any
 from tenure.core.backoff import Backoff
 from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.task import RunIn, TaskSpec
-from tenure.runtime import current_job
 from tenure.runtime.isolation.channel import WorkerChannel
 from tenure.runtime.isolation.main import ignore_signals, serve
-from tenure.runtime.jobs.job import Job
+from tenure.runtime.jobs.job import Job, current_job
 
 MEGABYTE = 1024 * 1024
 

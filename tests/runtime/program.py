@@ -23,7 +23,10 @@ from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
-from tenure.runtime import ExitStatus, Job, UserCode, Worker, WorkerSettings, current_job
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.jobs.job import Job, current_job
+from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.worker import Worker
 
 GATHER_MS = 3_000
 

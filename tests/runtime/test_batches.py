@@ -17,7 +17,8 @@ from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from tenure.core.shape import Shape
 from tenure.core.signals import Retry
 from tenure.core.task import BatchRule, TaskSpec
-from tenure.runtime import ExitStatus, Job
+from tenure.runtime.jobs.job import Job
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Rig, task
 
 

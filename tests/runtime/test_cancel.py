@@ -14,7 +14,8 @@ from tenure.core.errors import AccessDenied, Unreachable
 from tenure.core.outcome import Cancelled, Completed
 from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.task import BatchRule
-from tenure.runtime import ExitStatus, Job, current_job
+from tenure.runtime.jobs.job import Job, current_job
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 

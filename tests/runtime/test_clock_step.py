@@ -19,7 +19,8 @@ from tenure.engines.redis_work_queue import RedisWorkQueueEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
-from tenure.runtime import UserCode, Worker, WorkerSettings
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.worker import Worker
 from tenure.testing.server import RedisServer
 from tests.faults.harness.clock import Clock, compiler
 from tests.runtime.fakes import Gate, gated

@@ -11,7 +11,7 @@ from tenure.core.errors import AccessDenied
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.redis.aio import AsyncDriver
-from tenure.runtime import ExitStatus
+from tenure.runtime.shutdown import ExitStatus
 from tenure.testing.server import RedisServer
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.runtime.test_native import place

@@ -34,8 +34,11 @@ from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.replies import action_for
 from tenure.redis.sync import SyncDriver
-from tenure.runtime import ExitStatus, UserCode, Worker, WorkerSettings, current_job
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.jobs.job import current_job
 from tenure.runtime.ports import Env
+from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.worker import Worker
 from tenure.testing.server import RedisServer
 from tests.redis.proxy import Proxy
 from tests.runtime.fakes import FakeKeeper, task

@@ -22,7 +22,8 @@ from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.core.signals import Fail, Retry
 from tenure.core.task import TaskSpec
-from tenure.runtime import ExitStatus, Job, current_job
+from tenure.runtime.jobs.job import Job, current_job
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tenure.core.engine import CancelAsked
-from tenure.runtime import current_job
+from tenure.runtime.jobs.job import current_job
 from tests.runtime.fakes import Rig, task
 
 

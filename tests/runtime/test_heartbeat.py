@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tenure.core.engine import Timing
-from tenure.runtime import ExitStatus, KeeperGone
 from tenure.runtime.heartbeat import KEEPER_DEATHS, START_S, Heartbeat
 from tenure.runtime.jobs.beats import Kept
 from tenure.runtime.jobs.table import Inflight
-from tenure.runtime.ports import Env
+from tenure.runtime.ports import Env, KeeperGone
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated
 from tests.support.fakes import FakeEngine
 

@@ -26,8 +26,8 @@ from tenure.processes.link import KeeperLink
 from tenure.processes.system import is_stopped
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.sync import SyncDriver
-from tenure.runtime import KeeperGone
 from tenure.runtime.forks import CLONE_STATUS
+from tenure.runtime.ports import KeeperGone
 from tests.support import processes
 from tests.support.waiting import until
 

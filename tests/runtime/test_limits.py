@@ -11,7 +11,7 @@ from tenure.core.job import State
 from tenure.core.rates import LimitRule
 from tenure.core.signals import RateLimited
 from tenure.core.task import BatchRule
-from tenure.runtime import Job, current_job
+from tenure.runtime.jobs.job import Job, current_job
 from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_native import Place, place
 

@@ -17,8 +17,9 @@ from tenure.core import events
 from tenure.core.engine import Feature
 from tenure.core.outcome import Completed, Crashed
 from tenure.core.signals import Fail
-from tenure.runtime import ExitStatus, Worker
 from tenure.runtime.loops import LOOP_FAILURES
+from tenure.runtime.shutdown import ExitStatus
+from tenure.runtime.worker import Worker
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 

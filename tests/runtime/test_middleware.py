@@ -13,8 +13,9 @@ import pytest
 
 from tenure.core.outcome import Cancelled, Completed, Failed, Retried
 from tenure.core.task import BatchRule, RunIn
-from tenure.runtime import ExitStatus, Job, current_job
 from tenure.runtime.handlers.middleware import Layers
+from tenure.runtime.jobs.job import Job, current_job
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")

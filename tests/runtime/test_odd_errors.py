@@ -11,7 +11,7 @@ from tenure.core import events
 from tenure.core.outcome import Completed, Failed
 from tenure.core.signals import JobCancelled, Retry
 from tenure.core.task import BatchRule
-from tenure.runtime import ExitStatus
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Rig, task
 
 

@@ -17,10 +17,11 @@ from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Shape, UniqueRule, Until
 from tenure.core.task import BatchRule
-from tenure.runtime import ExitStatus, current_job
 from tenure.runtime.handlers.blocked import BLOCKED_S, LOOK_S
 from tenure.runtime.jobs.held import OVERRUN_GRACE_MS
+from tenure.runtime.jobs.job import current_job
 from tenure.runtime.ports import Env
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime import fakes
 from tests.runtime.fakes import Gate, gated, task
 from tests.runtime.test_cancel import ask

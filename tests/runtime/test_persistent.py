@@ -15,7 +15,8 @@ from tenure.core.outcome import Cancelled, Completed, Failed, Released, Retried
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Shape
 from tenure.core.signals import Fail
-from tenure.runtime import ExitStatus, current_job
+from tenure.runtime.jobs.job import current_job
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 from tests.support.fakes import FakeEngine
 

@@ -22,8 +22,8 @@ from tenure.core.errors import InvalidArgument
 from tenure.core.outcome import Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.shape import Shape
 from tenure.core.task import RunIn
-from tenure.runtime import ExitStatus
 from tenure.runtime.isolation.child import Launch, ProcessLimits
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime import job_program
 from tests.runtime.fakes import FakeKeeper, Rig, task
 from tests.support.fakes import FakeEngine

@@ -14,7 +14,7 @@ import pytest
 from tenure.core.errors import InvalidArgument, ReplyError, Unreachable
 from tenure.core.outcome import Completed
 from tenure.core.shape import MAX_PROGRESS_TEXT, Progress
-from tenure.runtime import Job, current_job
+from tenure.runtime.jobs.job import Job, current_job
 from tests.runtime.fakes import Rig, task
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tenure.core.outcome import Completed, Released
-from tenure.runtime import ExitStatus
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated
 
 

@@ -13,7 +13,9 @@ from tenure.core.steps import Command, Steps
 from tenure.core.task import BatchRule, TaskSpec
 from tenure.engines.kit.config import EngineConfig
 from tenure.redis.aio import AsyncDriver
-from tenure.runtime import Job, UserCode, Worker, WorkerSettings, current_job
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.jobs.job import Job, current_job
+from tenure.runtime.worker import Worker
 from tests.runtime.fakes import FakeKeeper, task
 from tests.support.sixth import SixthEngine
 

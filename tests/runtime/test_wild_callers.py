@@ -12,7 +12,7 @@ from tenure.core import events
 from tenure.core.events import Listener
 from tenure.core.outcome import Completed, Crashed
 from tenure.core.signals import Fail
-from tenure.runtime import ExitStatus
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import Gate, Rig, gated, task
 
 

@@ -18,10 +18,10 @@ from tenure.core.task import BatchRule
 from tenure.engines.native.engine import NativeConfig
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
-from tenure.runtime import current_job
 from tenure.runtime.handlers.invoke import Caller
 from tenure.runtime.jobs.beats import Kept
 from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.job import current_job
 from tenure.runtime.jobs.table import Inflight
 from tenure.runtime.ports import Env
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task

@@ -17,8 +17,9 @@ from tenure.core.engine import Timing
 from tenure.core.errors import AccessDenied, InvalidArgument, PayloadInvalid, ReplyError, Unreachable
 from tenure.core.job import Dropped, ErrorInfo, JobRecord, Lease, Leased
 from tenure.core.outcome import Broken, Completed, Failed, Released, Retried, Unroutable
-from tenure.runtime import ExitStatus, Job, current_job
+from tenure.runtime.jobs.job import Job, current_job
 from tenure.runtime.log import Drops
+from tenure.runtime.shutdown import ExitStatus
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task, warmed_up
 from tests.support.fakes import FakeEngine, one_call
 

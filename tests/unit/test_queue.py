@@ -13,7 +13,7 @@ from tenure.core.errors import InvalidArgument, LeaseLost, Unreachable, Unsuppor
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Completed, Failed, Released, Retried
 from tenure.core.shape import MAX_PROGRESS_TEXT, Progress
-from tenure.runtime import Job
+from tenure.runtime.jobs.job import Job
 from tests.support.fakes import held
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import shlex
 import socket
-from typing import Any
 
 import pytest
 import redis.exceptions as client
 
 from tenure.core.errors import AccessDenied, QueueFull, ReplyError, TenureError, WrongState
-from tenure.redis import link, pipeline, replies
+from tenure.redis import replies
+from tenure.redis.failures import ConnectionLost, ErrorReply, InvalidReply
+from tenure.redis.link import reader
 from tenure.redis.replies import ACTIONS, Reaction
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 SHA = "caeeee01384f6b04384c56d69c27aa65287fb306"
 
 
-def refusal(text: str) -> Exception:
+def refusal(text: str) -> ErrorReply:
     """Return the exception for an error reply, as the parser of our connections makes it."""
-    error: Exception = link._SyncParser.parse_error(text)
+    parser = reader()
+    parser.feed(f"-{text}\r\n".encode())
+    error = parser.gets()
+    assert isinstance(error, ErrorReply)
     return error
 
 
@@ -59,9 +63,8 @@ def test_an_error_of_lua_itself_stays_whole() -> None:
 @pytest.mark.parametrize(
     "text", ["OOM command not allowed", "NOPERM no permissions", "NOAUTH Authentication required.", WRONGTYPE]
 )
-@pytest.mark.parametrize("parser", [link._SyncParser, pipeline._AsyncParser])
-def test_the_parsers_keep_the_text_of_an_error_as_sent(parser: Any, text: str) -> None:
-    assert replies.text_of(parser.parse_error(text)) == text
+def test_the_parser_keeps_the_text_of_an_error_as_sent(text: str) -> None:
+    assert replies.text_of(refusal(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,9 @@ def test_a_prefix_that_the_client_took_off_is_put_back(error: Exception, prefix:
     ("error", "action"),
     [
         (client.ConnectionError("refused"), Reaction.RECONNECT),
+        (ConnectionLost("closed"), Reaction.RECONNECT),
+        (InvalidReply("garbage"), Reaction.RECONNECT),
+        (refusal("ERR max number of clients reached"), Reaction.RECONNECT),
         (client.TimeoutError("slow"), Reaction.RECONNECT),
         (TimeoutError(), Reaction.RECONNECT),
         (ConnectionResetError(), Reaction.RECONNECT),
@@ -163,9 +169,10 @@ def test_a_prefix_that_is_not_in_the_table_is_raised() -> None:
 
 
 def test_a_connection_is_kept_only_after_a_complete_error_reply() -> None:
-    assert replies.keeps_connection(client.ResponseError("ERR x"))
+    assert replies.keeps_connection(refusal("ERR x"))
     assert not replies.keeps_connection(refusal("LOADING Redis is loading"))
-    assert not replies.keeps_connection(client.ConnectionError("lost"))
+    assert not replies.keeps_connection(refusal("NOAUTH Authentication required."))
+    assert not replies.keeps_connection(ConnectionLost("lost"))
     assert not replies.keeps_connection(KeyboardInterrupt())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
@@ -35,8 +36,6 @@ from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.run_in import Place, RunsIn
 from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
-from tenure.manage.control import BulkControl
-from tenure.manage.inspect import JobSearch
 from tenure.protocols.registry import engine_for
 from tenure.protocols.spec import WireProtocol
 from tenure.settings import Credentials, Settings, check_url
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from tenure.app.embed import AppWorker, WorkerArguments
     from tenure.app.testing import Testing
     from tenure.core.stores import PayloadStore
+    from tenure.manage.control import BulkControl
+    from tenure.manage.inspect import JobSearch
     from tenure.runtime.stored import StoredPayloads
 
 P = ParamSpec("P")
@@ -68,12 +69,12 @@ class Tenure(DefinesTasks, WithHooks):
     of all keys in Redis; apps with different namespaces do not see each other. `protocol`: the wire format, as
     `RedisWorkQueue(prefix="jobs")` or as text, "redis-work-queue:jobs"; `Native()` by default. `max_payload`: the
     largest encoded payload in bytes. `patience`: for how many seconds a call is retried before it raises `Unreachable`.
-    `credentials`: a function that returns the user and the password, called for each new connection.
-    `durable`: how many replicas must have each enqueued job and each outcome. `sync_on_loop`: what a blocking call on a
-    running event loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and
-    handlers. `lifespan`: a function of the app that makes a context manager around each worker process, as with
-    `contextlib.asynccontextmanager`; see `on_startup`. `codecs`: how arguments and results of other types travel, see
-    `Codec`. `large`: where payloads above `max_payload` go, as `FileStore("/srv/payloads")`; else they are refused.
+    `credentials`: a function that returns the user and the password, called for each new connection. `durable`: how
+    many replicas must have each enqueued job and each outcome. `sync_on_loop`: what a blocking call on a running event
+    loop does: "warn", "error" or "allow". `defaults`: the defaults of tasks and handlers. `lifespan`: a function of the
+    app that makes a context manager around each worker process, as with `contextlib.asynccontextmanager`; see
+    `on_startup`. `codecs`: how arguments and results of other types travel, see `Codec`. `large`: where payloads above
+    `max_payload` go, as `FileStore("/srv/payloads")`; else they are refused.
 
     Arguments left out come from the environment, see `tenure.settings`. Threads and event loops can share an app.
     Raises `InvalidArgument` and `NotConfigured` (a URL that cannot be read).
@@ -111,13 +112,11 @@ class Tenure(DefinesTasks, WithHooks):
             durable=durable,
             sync_on_loop=sync_on_loop,
         )
-        self.protocol: WireProtocol | str = settings.protocol if protocol is None else protocol
-        """The wire protocol, as it was given."""
-        engine = engine_for(self.protocol, settings)
+        self.protocol: WireProtocol | str = settings.protocol if protocol is None else protocol  # as it was given
         check_url(settings.url, is_given=url is not None)
         self._client = Client(
             settings,
-            engine,
+            engine_for(self.protocol, settings),
             runner or Connections(settings),
             middleware=self._enqueue_middleware,
             conversion=Conversion(() if codecs is None else codecs),
@@ -128,8 +127,6 @@ class Tenure(DefinesTasks, WithHooks):
         self._defaults = Defaults(defaults)
         self._passed = PassedTime()
         self._one_worker = Lock()
-        self.inspect = JobSearch(self._client)
-        self.control = BulkControl(self._client, self._tasks)
         self.schedules = Schedules(self._client, self._tasks)
         self.limits = Limits(self._client, self._tasks)
         self.instruments = Instruments(self, self._middleware, self._client.around)
@@ -139,6 +136,20 @@ class Tenure(DefinesTasks, WithHooks):
 
     def __repr__(self) -> str:
         return f"<Tenure namespace={self.settings.namespace!r} protocol={self.engine.name!r}>"
+
+    @cached_property
+    def inspect(self) -> JobSearch:
+        """Reads queues, jobs and workers, and searches jobs."""
+        from tenure.manage.inspect import JobSearch  # here: producers and workers do without
+
+        return JobSearch(self._client)
+
+    @cached_property
+    def control(self) -> BulkControl:
+        """Changes queues, jobs and workers."""
+        from tenure.manage.control import BulkControl
+
+        return BulkControl(self._client, self._tasks)
 
     @property
     def payloads(self) -> StoredPayloads | None:
@@ -281,8 +292,8 @@ class Tenure(DefinesTasks, WithHooks):
 
         app.queue_options("orders", partitions=16)
         """
-        port = self._client.needed(self.engine.partitions, Feature.PARTITIONS)
         names.count(partitions, "partitions", least=1, most=MAX_PARTITIONS)
+        port = self._client.needed(self.engine.partitions, Feature.PARTITIONS)
         port.want_partitions(self._queue_name(queue), partitions)
 
     def queue(self, name: str) -> Queue:

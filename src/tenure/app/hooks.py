@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from tenure.app.policy import checked_kinds, not_async, room_for, takes
 from tenure.client.outgoing import EnqueueMiddleware
-from tenure.core.events import Event, Listener
 
 if TYPE_CHECKING:
+    from tenure.core.events import Event, Listener
     from tenure.runtime.handlers.middleware import AsyncMiddleware, Middleware, SyncMiddleware
     from tenure.runtime.lifespan import Lifespan
 
@@ -20,8 +20,8 @@ MAX_MIDDLEWARE: Final = 50
 MAX_LIFESPAN: Final = 50
 
 R = TypeVar("R")
-E = TypeVar("E", bound=Event)
-E2 = TypeVar("E2", bound=Event)
+E = TypeVar("E", bound="Event")
+E2 = TypeVar("E2", bound="Event")
 BeforeEnqueue = TypeVar("BeforeEnqueue", bound=EnqueueMiddleware)
 AsyncLayer = TypeVar("AsyncLayer", bound="AsyncMiddleware")
 SyncLayer = TypeVar("SyncLayer", bound="SyncMiddleware")
@@ -62,6 +62,7 @@ class WithHooks:
         before the worker starts. Raises `InvalidArgument`.
         """
         checked_kinds(kinds)
+        from tenure.core.events import Listener
 
         def register(function: Callable[[Any], R]) -> Callable[[Any], R]:
             listener = Listener(kinds, takes(function, "@app.on", "the event"))

@@ -24,7 +24,6 @@ from tenure.core import limits, names
 from tenure.core.backoff import Backoff, BackoffFunction, OwnBackoff
 from tenure.core.encoding.signature import Results
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.events import Event
 from tenure.core.functions import is_async
 from tenure.core.job import ErrorInfo
 from tenure.core.retries import Errors, RetryRule, errors
@@ -214,6 +213,8 @@ def room_for(registered: list[T], most: int, what: str) -> list[T]:
 
 def checked_kinds(kinds: tuple[object, ...]) -> None:
     """Refuse anything that is not a class of events."""
+    from tenure.core.events import Event  # here: most programs have no listener
+
     rule = "classes from tenure.events, as in @app.on(events.Failed)"
     if not kinds:
         raise invalid("@app.on", rule, "nothing")

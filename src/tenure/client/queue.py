@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import random
@@ -233,6 +232,8 @@ class Queue:
         """
 
         def lease() -> Coroutine[Any, Any, MaybeJob]:
+            import asyncio  # not at the top: blocking programs do without
+
             return self._lease(_lease_ms(seconds), _until(block, timeout), self._client.arun, asyncio.sleep)
 
         return PendingLease(self, lease)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import AccessDenied, RedisError, ReplyError
-from tenure.core.steps import Steps, T, WaitLost
+from tenure.core.steps import Command, Steps, T, WaitLost
 from tenure.manage.preflight import (
     COMMANDS,
     Finding,
@@ -27,6 +29,10 @@ LAYOUTS_CHECKED: Final = 1_000
 """The most queues whose layout version `tenure check` reads."""
 OUTSIDE_CHECKED: Final = 100
 """The most queues of which `tenure check` looks for jobs outside of their partitions."""
+WAKE_MS: Final = 5
+"""An idle Redis ends a wait up to 0.1 s late, unless it gets a call. It gets one after this time, while it waits."""
+WAKES_MOST: Final = 4
+"""How many such calls are made."""
 
 
 async def inspect_all(
@@ -50,7 +56,7 @@ async def _through_proxies(
 ) -> tuple[Finding, ...]:
     """Try to wait and to listen. A user without the right to it has another finding."""
     try:
-        found = await driver.run(inspect_wait(rights))
+        found = await _waited(driver, rights)
     except WaitLost as error:
         found = lost(error)
     if not rights.channel:
@@ -62,6 +68,22 @@ async def _through_proxies(
         return found
     except ReplyError as error:
         return (*found, unheard(error))
+
+
+async def _waited(driver: AsyncDriver, rights: Rights) -> tuple[Finding, ...]:
+    waiting = asyncio.ensure_future(driver.run(inspect_wait(rights)))
+    try:
+        for _ in range(WAKES_MOST):
+            if (await asyncio.wait({waiting}, timeout=WAKE_MS / limits.SECOND))[0]:
+                break
+            await driver.run(_ping())
+        return await waiting
+    finally:
+        waiting.cancel()
+
+
+def _ping() -> Steps[None]:
+    yield Command(("PING",))
 
 
 def layouts(engine: FullEngine) -> Steps[tuple[Finding, ...]]:

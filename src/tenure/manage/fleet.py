@@ -35,10 +35,11 @@ LIMITS_MOST: Final = bounds.PAGE_MAX
 class FleetApp(Protocol):
     """What the reader needs of an app."""
 
-    inspect: JobSearch
     schedules: Schedules
     limits: Limits
 
+    @property
+    def inspect(self) -> JobSearch: ...
     @property
     def engine(self) -> FullEngine: ...
 

@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeVar
 
-import redis.exceptions as client
-
 from tenure.core import limits
 from tenure.core.backoff import RetryBudget
 from tenure.core.errors import InvalidArgument, TenureError, Unreachable, is_silent
@@ -26,6 +24,7 @@ from tenure.redis import replies
 from tenure.redis.aio import AsyncDriver
 from tenure.redis.attempt import Retrying
 from tenure.redis.connector import Connector
+from tenure.redis.failures import ConnectionLost
 from tenure.redis.link import BlockingLink, Link
 from tenure.redis.nodes import AsyncNode, BlockingNode, Node, NodeFailed, is_busy, one
 from tenure.redis.pipeline import AsyncLink
@@ -151,7 +150,7 @@ class Routing(Retrying[L]):
             await self._read_map()
         address = topology.owner(slot)
         if address is None:
-            raise NodeFailed(client.ConnectionError("no node serves the hash slot"))
+            raise NodeFailed(ConnectionLost("no node serves the hash slot"))
         if address in topology.lost or (address == failed and self._node_patience is not None):
             await self._probe(address)
         return address

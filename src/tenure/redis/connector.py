@@ -69,7 +69,7 @@ class Connector:
         """Return whether the sentinels have named another master since this connection was made."""
         if self._sentinels is None or self._sentinels.master is None:
             return False
-        return (link.connection.host, link.connection.port) != self._sentinels.master
+        return link.address != self._sentinels.master
 
     def close(self) -> None:
         """Release the embedded server, if there is one."""

@@ -5,7 +5,6 @@ The function is called for each new connection, so that passwords may change: to
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import threading
@@ -13,13 +12,15 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
-import redis.exceptions as client
+from tenure.redis.failures import ConnectionLost
+
+# Blocking programs load asyncio only for such a function.
 
 Login: TypeAlias = tuple[str, ...]
 """The arguments of AUTH: a password, or a user and a password; empty: none."""
 
 
-class NoCredentials(client.ConnectionError):
+class NoCredentials(ConnectionLost):
     """The function has returned none. The call is repeated, as after any other failure to connect."""
 
 
@@ -39,6 +40,8 @@ def login(username: str | None, password: str | None) -> Login:
 
 def blocking_login(source: object, timeout_s: float) -> Login:
     """Call a function for credentials, or a `CredentialProvider` of the redis package. Raises `NoCredentials`."""
+    import asyncio
+
     function = _function(source)
 
     def call() -> Any:
@@ -57,6 +60,8 @@ def blocking_login(source: object, timeout_s: float) -> Login:
 
 async def asyncio_login(source: object, timeout_s: float) -> Login:
     """Call it on an event loop: what is not a coroutine function may block, so a thread calls it."""
+    import asyncio
+
     function = _function(source)
     answer, why, limit = None, "", asyncio.timeout(timeout_s)
     try:
@@ -73,6 +78,8 @@ async def asyncio_login(source: object, timeout_s: float) -> Login:
 async def _within(found: Awaitable[Any], timeout_s: float) -> Any:
     """Await what a function returned, in a thread. The caller gives up before this limit, which ends the thread; on a
     busy machine the caller may see the limit first."""
+    import asyncio
+
     limit = asyncio.timeout(2 * timeout_s)
     try:
         async with limit:

@@ -1,34 +1,29 @@
-"""Connections to Redis: those of the client library, behind the same coroutines for blocking code and asyncio.
+"""Connections to Redis, behind the same coroutines for blocking code and asyncio.
 
-The client library only connects and performs the handshake. Tenure has its own pools, retries and timeouts.
-The coroutines of `BlockingLink` block instead of suspending, so that `steps.finish` runs them without an event loop.
-`pipeline` has the link of asyncio.
+Tenure makes them itself: the redis package takes as long to import as all of Tenure. The coroutines of `BlockingLink`
+block instead of suspending, so that `steps.finish` runs them without an event loop. `pipeline` has the link of asyncio.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import socket
 import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Self, TypeVar, cast
 
 import hiredis
-import redis.asyncio.connection as aio
-import redis.connection as sync
-import redis.exceptions as client
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from tenure.core.errors import AccessDenied, NotConfigured
 from tenure.core.steps import Arg, Reply
 from tenure.redis import replies
 from tenure.redis.credentials import Login, blocking_login, login
+from tenure.redis.failures import ConnectionLost, ErrorReply, InvalidReply
 from tenure.redis.replies import Reaction
-from tenure.redis.url import Target, Tls
+from tenure.redis.url import Address, Target
 
 T = TypeVar("T")
 
@@ -55,33 +50,19 @@ def _text(arg: Arg) -> str | bytes:
 _SET_NAME: Final = pack(("CLIENT", "SETNAME", "tenure"))
 
 
-class WholeErrors:
-    """Keeps the text of an error reply as Redis sent it: the client removes the prefixes that it knows."""
-
-    @classmethod
-    def parse_error(cls, response: str) -> Exception:
-        error: Exception = super().parse_error(response)  # type: ignore[misc]
-        error.reply = response  # type: ignore[attr-defined]
-        return error
-
-
-class _SyncParser(WholeErrors, sync.DefaultParser):  # type: ignore[valid-type,misc]
-    pass
-
-
 def reader() -> Any:
     """Make a parser of replies. It returns False for an incomplete one."""
-    return hiredis.Reader(protocolError=client.InvalidResponse, replyError=_SyncParser.parse_error)
+    return hiredis.Reader(protocolError=InvalidReply, replyError=ErrorReply)
 
 
 class Link(ABC):
-    """A connection to Redis, and whether it has replied to a call before. `is_shared`: several calls use it at once.
-    `idle_since`: when its last call ended, in monotonic time."""
+    """A connection to Redis, its address, and whether it has replied to a call before. `is_shared`: several calls use
+    it at once. `idle_since`: when its last call ended, in monotonic time."""
 
-    __slots__ = ("connection", "has_replied", "idle_since", "is_shared")
+    __slots__ = ("address", "has_replied", "idle_since", "is_shared")
 
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
+    def __init__(self, address: Address) -> None:
+        self.address = address
         self.has_replied = self.is_shared = False
         self.idle_since = 0.0
 
@@ -91,11 +72,7 @@ class Link(ABC):
         """Connect. The timeout limits each step: to connect, to get the credentials, and each reply."""
 
     async def begin(self, target: Target, timeout_s: float) -> None:
-        """Authenticate, name the connection, and choose the database.
-
-        This is not left to the client library: it closes the connection at the first error, before it has read why the
-        server refuses it.
-        """
+        """Authenticate, name the connection, and choose the database."""
         if target.credentials is not None:
             try:
                 await self._log_in(await self.login(target.credentials, timeout_s), timeout_s)
@@ -151,27 +128,28 @@ class Link(ABC):
 
 
 class BlockingLink(Link):
-    __slots__ = ("_reader", "_socket", "_timeout")
+    __slots__ = ("_pid", "_reader", "_socket", "_timeout")
 
-    def __init__(self, connection: sync.AbstractConnection) -> None:
-        super().__init__(connection)
-        # The client has no public name for it in all its versions.
-        self._socket = cast(socket.socket, connection._sock)
+    def __init__(self, address: Address, connected: socket.socket) -> None:
+        super().__init__(address)
+        self._socket = connected
+        self._pid = os.getpid()
         self._reader = reader()
         self._timeout = -1.0
 
+    def __del__(self) -> None:
+        self._socket.close()  # a child process drops those of its parent
+
     @classmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
-        kinds = {"redis": sync.Connection, "rediss": sync.SSLConnection, "unix": sync.UnixDomainSocketConnection}
-        options = options_of(target, timeout_s)
-        connection = kinds[target.scheme](parser_class=_SyncParser, retry=Retry(NoBackoff(), 0), **options)
         try:
-            connection.connect()
-            link = cls(connection)
+            link = cls((target.host, target.port), _connect(target, timeout_s))
+        except OSError as error:
+            raise failure(target, error) from error
+        try:
             await link.begin(target, timeout_s)
-        except BaseException as error:
-            connection.disconnect()
-            check_refusal(target, error)
+        except BaseException:
+            await link.close()
             raise
         return link
 
@@ -202,13 +180,8 @@ class BlockingLink(Link):
 
     def _read_refusal(self) -> None:
         """Raise the error reply that the server sent before it closed the new connection, if there is one."""
-        try:
+        with suppress(OSError):
             self.receive()
-        except OSError:
-            return
-        except client.ConnectionError as error:
-            if str(error) != CLOSED:
-                raise
 
     def receive(self) -> Reply:
         """Return the next reply. After a `TimeoutError` the part of it that is here is kept for the next call."""
@@ -216,7 +189,7 @@ class BlockingLink(Link):
         while reply is False:
             piece = self._socket.recv(_PIECE)
             if not piece:
-                raise client.ConnectionError(CLOSED)
+                raise ConnectionLost(CLOSED)
             self._reader.feed(piece)
             reply = self._reader.gets()
         try:
@@ -237,7 +210,10 @@ class BlockingLink(Link):
         return blocking_login(source, timeout_s)
 
     async def close(self) -> None:
-        self.connection.disconnect()
+        if self._pid == os.getpid():
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # a child process may have the socket, too
+        self._socket.close()
 
     @staticmethod
     async def sleep(seconds: float) -> None:
@@ -248,61 +224,58 @@ class BlockingLink(Link):
         return function()
 
 
-def check_refusal(target: Target, error: BaseException) -> None:
-    """Raise `AccessDenied` for a certificate that is not trusted, and an error reply that the client has wrapped."""
-    for link in replies.chain(error):
-        if isinstance(link, ssl.SSLCertVerificationError):
-            raise AccessDenied(
-                f"The certificate of {target} is not trusted: {link.verify_message.rstrip('.')}. It must be for this "
-                "host. For another authority, set ssl_ca_certs=/path/to/ca.crt in the URL."
-            ) from None
-    if isinstance(error, client.ConnectionError) and isinstance(error.__cause__, client.RedisError):
-        raise error.__cause__ from None
-
-
-def options_of(target: Target, timeout_s: float | None) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "protocol": 2,
-        "redis_connect_func": _leave_to_link,
-        "decode_responses": False,
-        "health_check_interval": 0,
-        "retry_on_timeout": False,
-        "socket_timeout": timeout_s,
-        "socket_connect_timeout": timeout_s,
-    }
+def _connect(target: Target, timeout_s: float) -> socket.socket:
     if target.scheme == "unix":
-        return options | {"path": target.path}
-    options |= {"host": target.host, "port": target.port, "socket_keepalive": True}
-    options["socket_keepalive_options"] = _keepalive()
-    if target.scheme == "rediss":
-        tls = target.tls
-        _check_files(tls)
-        options |= {
-            "ssl_ca_certs": tls.ca_certs,
-            "ssl_ca_path": tls.ca_path,
-            "ssl_certfile": tls.certfile,
-            "ssl_keyfile": tls.keyfile,
-            "ssl_cert_reqs": "required" if tls.verify else "none",
-            "ssl_check_hostname": tls.check_hostname,
-            "ssl_min_version": ssl.TLSVersion.TLSv1_2,
-        }
-        if "ssl_ca_path" not in inspect.signature(aio.SSLConnection.__init__).parameters and tls.ca_path is None:
-            del options["ssl_ca_path"]
-    return options
+        made = socket.socket(socket.AF_UNIX)
+        made.settimeout(timeout_s)
+    else:
+        made = socket.create_connection((target.host, target.port), timeout_s)
+    try:
+        if target.scheme == "unix":
+            made.connect(target.path)
+            return made
+        keep_alive(made)
+        return tls_of(target).wrap_socket(made, server_hostname=target.host) if target.scheme == "rediss" else made
+    except BaseException:
+        made.close()
+        raise
 
 
-def _leave_to_link(connection: object) -> None:
-    """Do nothing after the socket is connected: `Link.begin` does the rest."""
+def keep_alive(made: socket.socket) -> None:
+    """Let the system notice that the other end of a TCP connection is gone, and send what is short at once."""
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _check_files(tls: Tls) -> None:
-    """Check the TLS files: the client's own error would not name the missing file."""
+def tls_of(target: Target) -> ssl.SSLContext:
+    """Return how the server's certificate is verified, and the client's own. Raises `NotConfigured`."""
+    tls = target.tls
     for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
         path = getattr(tls, name)
-        if path is not None and not os.path.exists(path):
+        if path is not None and not os.path.exists(path):  # the error of `ssl` does not name the file
             raise NotConfigured(f"ssl_{name} in the Redis URL is {path!r}, which does not exist on this machine.")
+    context = ssl.create_default_context()
+    context.check_hostname = tls.verify and tls.check_hostname
+    context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certfile := tls.certfile or tls.keyfile:
+        context.load_cert_chain(certfile, tls.keyfile)
+    if tls.ca_certs or tls.ca_path:
+        context.load_verify_locations(tls.ca_certs, tls.ca_path)
+    return context
 
 
-def _keepalive() -> dict[int, int]:
-    wanted = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-    return {getattr(socket, name): value for name, value in wanted.items() if hasattr(socket, name)}
+def failure(target: Target, error: OSError) -> Exception:
+    """Return the error to raise where no connection could be made: `AccessDenied` if its certificate is not trusted."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AccessDenied(
+            f"The certificate of {target} is not trusted: {error.verify_message.rstrip('.')}. It must be for this "
+            "host. For another authority, set ssl_ca_certs=/path/to/ca.crt in the URL."
+        )
+    if isinstance(error, TimeoutError):
+        return TimeoutError("no connection in time")
+    where = target.path if target.scheme == "unix" else f"{target.host}:{target.port}"
+    return ConnectionLost(f"Error {error.errno} connecting to {where}. {error.strerror or error}.")

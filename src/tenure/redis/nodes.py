@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class NodeFailed(Exception):
-    """An attempt failed, and may be repeated. `error`: what the client library raised. `was_lost`: no attempt was made,
+    """An attempt failed, and may be repeated. `error`: what the connection raised. `was_lost`: no attempt was made,
     since the node did not reply a moment ago."""
 
     def __init__(self, error: Exception, was_lost: bool = False) -> None:

@@ -1,27 +1,20 @@
-"""A connection of asyncio that many calls use at once: they go out together, and their replies come in the same order.
-
-The client library connects and performs the handshake. Then this protocol takes the transport over.
-"""
+"""A connection of asyncio that many calls use at once: they go out together, and replies come in the same order."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
-
-import redis.asyncio.connection as aio
-import redis.exceptions as client
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from tenure.core.steps import Reply
 from tenure.redis import replies
 from tenure.redis.credentials import Login, asyncio_login
-from tenure.redis.link import CLOSED, Link, WholeErrors, check_refusal, options_of, reader
-from tenure.redis.url import Target
+from tenure.redis.failures import ConnectionLost, ErrorReply, InvalidReply
+from tenure.redis.link import CLOSED, Link, failure, keep_alive, reader, tls_of
+from tenure.redis.url import Address, Target
 
 T = TypeVar("T")
 
@@ -34,39 +27,6 @@ _REFUSAL: Final = 4 * 1024
 """Bytes that are read of a connection that the server closed before its first call."""
 _MORE: Final = False
 """What the reader returns for an incomplete reply."""
-
-
-class _AsyncParser(WholeErrors, aio.DefaultParser):  # type: ignore[valid-type,misc]
-    pass
-
-
-class _Secure(aio.SSLConnection):
-    """Connects first, then begins TLS on the connection.
-
-    If a handshake ends just when it is cancelled, asyncio closes a connection that began with TLS together with the
-    server, up to 30 s later. It closes the connection below TLS at once.
-    """
-
-    def _connection_arguments(self) -> Mapping[str, Any]:
-        arguments = dict(super()._connection_arguments())
-        self._context = arguments.pop("ssl")
-        return arguments
-
-    async def _connect(self) -> None:
-        await super()._connect()  # type: ignore[no-untyped-call]
-        assert self._writer is not None
-        try:
-            await self._writer.start_tls(self._context, server_hostname=self.host)
-        except BaseException:
-            # The client would wait for the end of a stream that has never begun.
-            self._writer.transport.abort()
-            self._reader = self._writer = None
-            raise
-
-
-class _Unix(aio.UnixDomainSocketConnection):
-    async def on_connect(self) -> None:
-        """Do nothing: for this kind of connection the client's handshake is not an option."""
 
 
 class _Waiting:
@@ -110,8 +70,8 @@ class AsyncLink(Link, asyncio.Protocol):
         "receiver",
     )
 
-    def __init__(self, connection: aio.AbstractConnection) -> None:
-        super().__init__(connection)
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
         self._loop = asyncio.get_running_loop()
         self._reader = reader()
         self._waiting: deque[_Waiting] = deque()
@@ -127,32 +87,35 @@ class AsyncLink(Link, asyncio.Protocol):
         """The id that Redis has given it, where it is known."""
         self.receiver: Callable[[Reply], None] | None = None
         self.on_lost: Callable[[], None] | None = None
-        # The client has no public name for it in all its versions.
-        self._transport: Any = connection._writer.transport  # type: ignore[union-attr]
-        self._transport.set_protocol(self)
+        self._transport: Any = None
+        """None until there is a connection."""
 
     @classmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:
-        kinds = {"redis": aio.Connection, "rediss": _Secure, "unix": _Unix}
-        # On Python 3.11 the client's own socket timeout can swallow a cancellation, so it gets none.
-        options = options_of(target, None)
-        connection = kinds[target.scheme](parser_class=_AsyncParser, retry=Retry(NoBackoff(), 0), **options)
-        link: Self | None = None
+        link = cls((target.host, target.port))
         try:
             async with asyncio.timeout(timeout_s):
-                await connection.connect()
-                stream, link = connection._reader, cls(connection)
-                stream.feed_eof()
-                if early := await stream.read():
-                    link.data_received(early)
+                try:
+                    await link._connect(target)
+                except OSError as error:
+                    raise failure(target, error) from error
             await link.begin(target, timeout_s)
-        except BaseException as error:
-            if link is not None:
-                await link.close()
-            await connection.disconnect(nowait=True)
-            check_refusal(target, error)
+        except BaseException:
+            await link.close()
             raise
         return link
+
+    async def _connect(self, target: Target) -> None:
+        if target.scheme == "unix":
+            await self._loop.create_unix_connection(lambda: self, target.path)
+            return
+        await self._loop.create_connection(lambda: self, target.host, target.port)
+        keep_alive(self._transport.get_extra_info("socket"))
+        if target.scheme == "rediss":
+            # TLS begins on the connection: if the handshake of a connection that begins with TLS ends just when it is
+            # cancelled, asyncio closes it together with the server, up to 30 s later.
+            plain, context = self._transport, tls_of(target)
+            self._transport = await self._loop.start_tls(plain, self, context, server_hostname=target.host)
 
     @property
     def is_open(self) -> bool:
@@ -205,7 +168,7 @@ class AsyncLink(Link, asyncio.Protocol):
     def check(self) -> None:
         """Raise why it takes no further call."""
         if not self.is_open:
-            raise _another(self._lost or client.ConnectionError(CLOSED))
+            raise _another(self._lost or ConnectionLost(CLOSED))
 
     def retire(self) -> None:
         """Take no further call; close when the last reply is here."""
@@ -213,14 +176,14 @@ class AsyncLink(Link, asyncio.Protocol):
         if self.is_busy:
             self._give_room()
         else:
-            self._end(client.ConnectionError(CLOSED))
+            self._end(ConnectionLost(CLOSED))
 
     @staticmethod
     async def login(source: object, timeout_s: float) -> Login:
         return await asyncio_login(source, timeout_s)
 
     async def close(self) -> None:
-        self._end(client.ConnectionError(CLOSED))
+        self._end(ConnectionLost(CLOSED))
 
     async def closed(self) -> None:
         """Wait until the socket is closed."""
@@ -236,6 +199,9 @@ class AsyncLink(Link, asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------------ calls of the transport
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
     def data_received(self, data: bytes) -> None:
         self.heard = self._loop.time()
         read, waiting = self._reader.gets, self._waiting
@@ -246,11 +212,11 @@ class AsyncLink(Link, asyncio.Protocol):
                     _answer(waiting.popleft().reply, reply)
                 elif self.receiver is not None:
                     self.receiver(reply)
-                elif isinstance(reply, client.RedisError):
+                elif isinstance(reply, ErrorReply):
                     raise reply  # the server refuses the connection
                 else:
-                    raise client.InvalidResponse("a reply to no call")
-        except client.RedisError as error:
+                    raise InvalidReply("a reply to no call")
+        except (ErrorReply, InvalidReply) as error:
             self._end(error)
         if self._retired:
             self.retire()
@@ -260,7 +226,7 @@ class AsyncLink(Link, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._lost is None and exc is not None and not self.has_replied:
             self._read_refusal()
-        self._end(exc or client.ConnectionError(CLOSED))
+        self._end(exc or ConnectionLost(CLOSED))
         if not self._over.done():
             self._over.set_result(None)
 
@@ -314,8 +280,8 @@ class AsyncLink(Link, asyncio.Protocol):
         if self._lost is not None:
             return
         self._lost = error
-        self._transport.abort()
-        self.connection._writer = self.connection._reader = None
+        if self._transport is not None:
+            self._transport.abort()
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, deque()
@@ -358,7 +324,7 @@ def _answer(waiting: asyncio.Future[Reply] | None, reply: Reply) -> None:
 
 def _another(error: Exception) -> Exception:
     """The error for one of several calls: each is raised, and has its own traceback."""
-    kind = TimeoutError if replies.timed_out(error) else client.ConnectionError
+    kind = TimeoutError if replies.timed_out(error) else ConnectionLost
     another = kind(str(error) or type(error).__name__)
     another.__cause__ = error
     return another

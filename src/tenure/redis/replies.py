@@ -13,9 +13,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Final, TypeGuard, TypeVar
-
-import redis.exceptions as client
+from typing import Final, TypeVar
 
 from tenure.core.errors import (
     AccessDenied,
@@ -28,6 +26,7 @@ from tenure.core.errors import (
 )
 from tenure.core.hints import in_a_test
 from tenure.redis.credentials import NoCredentials
+from tenure.redis.failures import ErrorReply
 
 Trouble = TypeVar("Trouble", bound=RedisError)
 
@@ -87,28 +86,29 @@ ACTIONS: Final = {
     "EXECABORT": Reaction.RAISE,
 }
 
-# The client removes the prefix of these. Connections of Tenure keep the text of a reply, a client of the user (see
-# tenure.compat) does not; the client itself raises AuthenticationError. Subclasses come first.
-_CLASSES: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (client.BusyLoadingError, "LOADING"),
-    (client.NoScriptError, "NOSCRIPT"),
-    (client.OutOfMemoryError, "OOM"),
-    (client.ReadOnlyError, "READONLY"),
-    (client.NoPermissionError, "NOPERM"),
-    (client.ExecAbortError, "EXECABORT"),
-    (client.AuthenticationWrongNumberOfArgsError, "ERR"),
-    (client.AuthenticationError, "WRONGPASS"),
-    (client.MasterDownError, "MASTERDOWN"),
-    (client.ClusterDownError, "CLUSTERDOWN"),
-    (client.TryAgainError, "TRYAGAIN"),
-    (client.ClusterCrossSlotError, "CROSSSLOT"),
-    (client.MovedError, "MOVED"),
-    (client.AskError, "ASK"),
-    (client.ModuleError, "ERR"),
-)
-
-# The connection failed, or the data on it was not a reply.
-_LOST: Final = (client.ConnectionError, client.TimeoutError, client.InvalidResponse, OSError, EOFError)
+# A client of the user (see tenure.compat) removes the prefix of these errors. They are found by name, so that programs
+# without such a client do not import its package. Subclasses come first.
+_CLASSES: Final = {
+    "BusyLoadingError": "LOADING",
+    "NoScriptError": "NOSCRIPT",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "NoPermissionError": "NOPERM",
+    "ExecAbortError": "EXECABORT",
+    "AuthenticationWrongNumberOfArgsError": "ERR",
+    "AuthenticationError": "WRONGPASS",
+    "MasterDownError": "MASTERDOWN",
+    "ClusterDownError": "CLUSTERDOWN",
+    "TryAgainError": "TRYAGAIN",
+    "ClusterCrossSlotError": "CROSSSLOT",
+    "MovedError": "MOVED",
+    "AskError": "ASK",
+    "ModuleError": "ERR",
+}
+_REFUSALS: Final = frozenset({"ResponseError", "BusyLoadingError", "AuthenticationError"})
+"""Errors of a client after an error reply."""
+_LOSSES: Final = frozenset({"ConnectionError", "TimeoutError", "InvalidResponse"})
+"""Errors of a client after a lost connection, or after something that was no reply."""
 
 # These occur before the first byte of a call is sent.
 _NO_CONNECTION: Final = (ConnectionRefusedError, socket.gaierror, FileNotFoundError)
@@ -133,6 +133,8 @@ _NO_DATABASE: Final = "DB index is out of range"
 _NEEDLESS: Final = "AUTH <password> called without any password"
 # The server closes the connection after this reply. A later attempt may find room.
 _TOO_MANY: Final = "max number of clients reached"
+_ENDING: Final = frozenset({"LOADING", "NOAUTH", "WRONGPASS"})
+"""After these error replies a new connection is made."""
 
 
 def read(text: str) -> tuple[str, str]:
@@ -157,12 +159,14 @@ def _split(text: str) -> tuple[str, str]:
     return (found[1], text[found.end() :]) if found else ("", text)
 
 
-def text_of(error: Exception) -> str:
-    """Return the error reply as Redis sent it, even if the client library has removed its prefix."""
-    reply = getattr(error, "reply", None)
-    if isinstance(reply, str):
-        return reply
-    prefix = next((f"{prefix} " for kind, prefix in _CLASSES if isinstance(error, kind)), "")
+def _of_client(error: BaseException) -> list[str]:
+    """Return the names of the classes of an error that a client of the redis package raised; none for other errors."""
+    return [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "redis.exceptions"]
+
+
+def text_of(error: BaseException) -> str:
+    """Return the error reply as Redis sent it, even if a client of the user has removed its prefix."""
+    prefix = next((f"{_CLASSES[name]} " for name in _of_client(error) if name in _CLASSES), "")
     return f"{prefix}{error}"
 
 
@@ -171,25 +175,19 @@ def is_passing(error: Exception) -> bool:
     return action_of(error) in (Reaction.RESEND, Reaction.RECONNECT)
 
 
-def is_reply(error: Exception) -> TypeGuard[client.RedisError]:
+def is_reply(error: BaseException) -> bool:
     """Return whether Redis replied. If not, the connection failed, and the outcome of the call is unknown."""
-    if has_no_room(error):
-        return False
-    return isinstance(error, client.ResponseError | client.BusyLoadingError | client.AuthenticationError)
+    return (isinstance(error, ErrorReply) or not _REFUSALS.isdisjoint(_of_client(error))) and not has_no_room(error)
 
 
 def is_loading(error: BaseException) -> bool:
     """Return whether Redis has been restarted and still reads its data."""
-    return isinstance(error, client.BusyLoadingError)
+    return is_reply(error) and read(text_of(error))[0] == "LOADING"
 
 
 def keeps_connection(error: BaseException) -> bool:
-    """Return whether the connection is still usable: a complete error reply was read from it."""
-    return (
-        isinstance(error, client.ResponseError)
-        and not isinstance(error, client.ConnectionError)
-        and not has_no_room(error)
-    )
+    """Return whether the connection is still usable: a complete error reply was read from it, not about the login."""
+    return isinstance(error, ErrorReply) and not has_no_room(error) and read(str(error))[0] not in _ENDING
 
 
 @contextmanager
@@ -197,12 +195,12 @@ def ignoring_refusal() -> Iterator[None]:
     """Continue after an error reply: the connection is in order, and the reply to the next command follows."""
     try:
         yield
-    except client.ResponseError as error:
+    except ErrorReply as error:
         if not keeps_connection(error):
             raise
 
 
-def has_no_room(error: Exception) -> bool:
+def has_no_room(error: BaseException) -> bool:
     """Return whether the server refuses a connection because it has too many."""
     return _TOO_MANY in str(error)
 
@@ -212,19 +210,23 @@ def action_for(prefix: str) -> Reaction:
 
 
 def action_of(error: Exception) -> Reaction:
-    """Return what to do about an exception of the client library or the socket; `RAISE` for any other."""
+    """Return what to do about an exception of a connection; `RAISE` for any other."""
     if is_reply(error):
         return action_for(read(text_of(error))[0])
-    return Reaction.RECONNECT if isinstance(error, _LOST) or has_no_room(error) else Reaction.RAISE
+    return Reaction.RECONNECT if _is_loss(error) or has_no_room(error) else Reaction.RAISE
+
+
+def _is_loss(error: Exception) -> bool:
+    return isinstance(error, OSError | EOFError) or not _LOSSES.isdisjoint(_of_client(error))
 
 
 def was_closed(error: Exception) -> bool:
     """Return whether the other end closed the connection."""
-    return isinstance(error, _LOST) and not is_reply(error) and not timed_out(error)
+    return _is_loss(error) and not is_reply(error) and not timed_out(error)
 
 
 def timed_out(error: Exception) -> bool:
-    return isinstance(error, client.TimeoutError | TimeoutError)
+    return isinstance(error, TimeoutError) or "TimeoutError" in _of_client(error)
 
 
 def cause_of(error: Exception) -> str:

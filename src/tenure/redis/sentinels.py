@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-import redis.exceptions as client
-
 from tenure.core import limits
 from tenure.core.errors import AccessDenied
 from tenure.redis import replies
+from tenure.redis.failures import ConnectionLost
 from tenure.redis.link import Link, pack
 from tenure.redis.log import log_event
 from tenure.redis.replies import Reaction
@@ -71,7 +70,7 @@ class Sentinels:
         finally:
             await link.close()
         if not isinstance(reply, list) or len(reply) != 2:
-            raise client.ConnectionError(f"the sentinel {shown(sentinel)} knows no service {self._target.service!r}")
+            raise ConnectionLost(f"the sentinel {shown(sentinel)} knows no service {self._target.service!r}")
         return reply[0].decode(), int(reply[1])
 
     def _found(self, position: int, address: Address) -> None:
@@ -81,14 +80,12 @@ class Sentinels:
 
 
 async def _dial_master(target: Target, kind: type[L], timeout_s: float) -> L:
-    """Connect to a server. Raises `ConnectionError` if it is not a master."""
+    """Connect to a server. Raises `ConnectionLost` if it is not a master."""
     link = await kind.dial(target, timeout_s)
     try:
         reply = await link.ask(_WHO_ARE_YOU, timeout_s, timeout_s)
         if dict(zip(reply[::2], reply[1::2], strict=False)).get(b"role") != b"master":
-            raise client.ConnectionError(
-                f"{shown((target.host, target.port))} is named as the master, but it is no master"
-            )
+            raise ConnectionLost(f"{shown(link.address)} is named as the master, but it is no master")
     except BaseException:
         await link.close()
         raise
@@ -104,8 +101,8 @@ def _of_sentinel(sentinel: Address, error: Exception) -> Exception:
             "Check `sentinel_username` and `sentinel_password` in the URL; the user and password before the @ are for "
             "Redis itself.",
         )
-    if isinstance(error, client.ConnectionError) and "knows no service" in str(error):
+    if isinstance(error, ConnectionLost) and "knows no service" in str(error):
         return error
-    lost = client.ConnectionError(f"the sentinel {shown(sentinel)}: {str(error).rstrip('.') or type(error).__name__}")
+    lost = ConnectionLost(f"the sentinel {shown(sentinel)}: {str(error).rstrip('.') or type(error).__name__}")
     lost.__cause__ = error
     return lost

@@ -7,17 +7,16 @@ True
 from __future__ import annotations
 
 import re
+from binascii import crc_hqx
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from tenure.core.errors import InvalidArgument
 from tenure.core.steps import Arg, Command, Invoke
 from tenure.redis.url import Address
 
-SLOTS: Final[int] = REDIS_CLUSTER_HASH_SLOTS
+SLOTS: Final = 16_384
 
 _ANY_NODE: Final = frozenset({"PING", "INFO", "CONFIG", "TIME", "PUBLISH", "CLIENT"})
 """Commands without a key. A message of PUBLISH reaches the subscribers of all nodes."""
@@ -46,8 +45,9 @@ class SlotMap:
 
 def slot_of_key(key: Arg) -> int:
     """The hash slot of a key: that of its hash tag, the text in its first braces, if it has one."""
-    slot: int = key_slot(key if isinstance(key, bytes) else str(key).encode())
-    return slot
+    whole = key if isinstance(key, bytes) else str(key).encode()
+    tag, brace, _ = whole.partition(b"{")[2].partition(b"}")
+    return crc_hqx(tag if tag and brace else whole, 0) % SLOTS
 
 
 def hash_tag(key: str) -> str:

@@ -12,11 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import redis.exceptions as client
-
 from tenure.core import limits
 from tenure.core.errors import ReplyError
 from tenure.redis import replies
+from tenure.redis.failures import ConnectionLost, ErrorReply
 from tenure.redis.link import Link, pack
 from tenure.redis.log import log_event
 from tenure.redis.slots import SlotMap, read_slots, read_state
@@ -106,11 +105,10 @@ class Topology:
         try:
             link = await self._connect(kind, timeout_s)
             try:
-                asked = _address_of(link)
                 reply = await link.ask(pack(("CLUSTER", "SLOTS")), timeout_s, timeout_s)
             finally:
                 await link.close()
-            self._take(read_slots(reply, asked))
+            self._take(read_slots(reply, link.address))
         finally:
             self._reading.release()
         return True
@@ -161,14 +159,14 @@ class Topology:
 
 
 async def _dial(target: Target, kind: type[L], timeout_s: float) -> L:
-    """Connect to a node. Raises `ReplyError` if it is no node of a cluster, `ConnectionError` if it sees none."""
+    """Connect to a node. Raises `ReplyError` if it is no node of a cluster, `ConnectionLost` if it sees none."""
     link = await kind.dial(target, timeout_s)
     try:
         reply = await link.ask(pack(("CLUSTER", "INFO")), timeout_s, timeout_s)
         state = read_state(reply)
         if state.get("cluster_state") != "ok" and state.get("cluster_slots_assigned") == "0":
-            raise client.ConnectionError(f"the node {shown((target.host, target.port))} has joined no cluster yet")
-    except client.ResponseError as error:
+            raise ConnectionLost(f"the node {shown((target.host, target.port))} has joined no cluster yet")
+    except ErrorReply as error:
         await link.close()
         if _NO_CLUSTER in str(error):
             raise _no_cluster(target) from None
@@ -185,7 +183,3 @@ def _no_cluster(target: Target) -> ReplyError:
     error = ReplyError("ERR", f"{found} {remedy}")
     error.found, error.remedy = found, remedy
     return error
-
-
-def _address_of(link: Link) -> Address:
-    return link.connection.host, link.connection.port

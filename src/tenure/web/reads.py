@@ -54,11 +54,13 @@ AGES: Final = ("older_than", "newer_than")
 class DashboardApp(Protocol):
     """What the dashboard needs of an app."""
 
-    inspect: JobSearch
-    control: BulkControl
     schedules: Any
     limits: Any
 
+    @property
+    def inspect(self) -> JobSearch: ...
+    @property
+    def control(self) -> BulkControl: ...
     @property
     def engine(self) -> FullEngine: ...
     @property

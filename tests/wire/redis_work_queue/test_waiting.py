@@ -19,7 +19,9 @@ from tenure.engines.redis_work_queue import RedisWorkQueueEngine
 from tenure.processes.link import KeeperLink
 from tenure.protocols.registry import engine_spec_of
 from tenure.redis.aio import AsyncDriver
-from tenure.runtime import UserCode, Worker, WorkerSettings, current_job
+from tenure.runtime.assembly import UserCode, WorkerSettings
+from tenure.runtime.jobs.job import current_job
+from tenure.runtime.worker import Worker
 from tenure.testing.server import RedisServer
 from tests.runtime.fakes import task
 from tests.wire.redis_work_queue.bench import Bench, P

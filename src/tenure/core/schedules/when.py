@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, TypeAlias
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
 
 from tenure.core import limits, names
 from tenure.core.errors import invalid
@@ -63,6 +60,8 @@ class Cron:
 
     def explain(self) -> str:
         """Describe it in English: "At 09:00 on Monday through Friday (Europe/Berlin)"."""
+        from cronsim import CronSim
+
         return f"{CronSim(_parsed(self.expression), _FIRST).explain()} ({self.tz})"
 
     def after(self, ms: int) -> Iterator[int]:
@@ -186,6 +185,8 @@ def _parsed(expression: str) -> str:
     # As the last day of a range (`mon-sun`), Sunday is 7.
     fields[-1] = re.sub("(?<!sun)-sun", "-7", fields[-1], flags=re.IGNORECASE)
     text = " ".join(fields)
+    from cronsim import CronSim, CronSimError  # here: most programs have no cron expression
+
     try:
         due = next(CronSim(text, _FIRST), None)
     except CronSimError as error:
@@ -203,6 +204,8 @@ def _zone(tz: object) -> tzinfo:
     rule = "the name of a time zone that this machine knows, such as Europe/Berlin"
     if not isinstance(tz, str):
         raise invalid("Cron: tz", rule, type(tz).__name__)
+    from zoneinfo import ZoneInfo
+
     try:
         return ZoneInfo(tz)
     except (OSError, ValueError, LookupError):
@@ -213,6 +216,8 @@ def _zone(tz: object) -> tzinfo:
 def _named(expression: str, zone: tzinfo, ms: int) -> Iterator[int]:
     """The times that an expression names, each once: in the order of the wall clock, which is read as one that never
     changes."""
+    from cronsim import CronSim
+
     local = from_ms(ms).astimezone(zone).replace(tzinfo=None)
     for wall in CronSim(expression, local):
         if wall.year > LAST_YEAR:
@@ -233,6 +238,8 @@ def _instant(wall: datetime, zone: tzinfo) -> int:
 
 def _shown(expression: str, zone: tzinfo, ms: int) -> Iterator[int]:
     """Whenever the wall clock shows a time that fits. Between two changes of the clock, both differ by a constant."""
+    from cronsim import CronSim
+
     at = from_ms(ms).replace(microsecond=0)
     offset = _offset(zone, at)
     while True:

@@ -12,45 +12,75 @@ through KEYS and ARGV only, never through its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tenure.core import engine, limits
 from tenure.core.steps import Script
 from tenure.engines.kit import config
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 _SHARED: Final = "tenure.engines.kit"
 INCLUDE: Final = re.compile(r"^--@(include|part) (.*)\n", re.MULTILINE)
 """The lines of an operation or library that name libraries."""
-_COMMENTS: Final = re.compile(r"^ *--.*$", re.MULTILINE)
+_COMMENTS: Final = re.compile(r"^ *--(?!@(?:include|part) ).*$", re.MULTILINE)
 """Lines that are only a comment."""
+
+
+class Scripts(MutableMapping[str, Script]):
+    """Scripts by their names. Each is put together at its first use: a process uses few of them."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Script]) -> None:
+        self._make = make
+        self._made: dict[str, Script | None] = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> Script:
+        made = self._made[name]
+        if made is None:
+            made = self._made[name] = self._make(name)
+        return made
+
+    def __setitem__(self, name: str, script: Script) -> None:
+        self._made[name] = script
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 def load(
     package: str, words: Mapping[str, str | int], names: Iterable[str] = (), kits: Sequence[str] = ()
-) -> dict[str, Script]:
+) -> MutableMapping[str, Script]:
     """The operations of the engine in `package` as scripts, by their names; without `names`, all that it has. `kits`:
     packages with more operations and libraries that it shares with some engines.
 
-    `words` are those that its Lua uses, by name: see `words_of`.
-
-    Raises:
-        LookupError: an operation uses a name that `words` lacks.
+    `words` are those that its Lua uses, by name: see `words_of`. The first use of a script raises `LookupError` if its
+    Lua has another one.
     """
     found: dict[str, Traversable] = {}
     for place in (_SHARED, *reversed(kits), package):
-        found |= lua_files(files(place) / "lua")
+        spec = find_spec(place)
+        assert spec is not None
+        for folder in spec.submodule_search_locations or ():
+            found |= lua_files(Path(folder, "lua"))
 
     @cache  # most libraries are part of many operations
     def read(path: str) -> str:
-        return found[path].read_text("utf-8")
+        return _filled(path, _COMMENTS.sub("", found[path].read_text("utf-8")), words)
 
     names = names or sorted(path.removesuffix(".lua") for path in found if "/" not in path)
-    return {name: Script(name, _assemble(name, read, words)) for name in names}
+    return Scripts(names, partial(_assemble, read))
 
 
 def lua_files(folder: Traversable, within: str = "") -> dict[str, Traversable]:
@@ -72,8 +102,8 @@ def words_of(*modules: ModuleType, calls: str, layout: int, moving: str = "movin
     return {"CALLS": calls, "LAYOUT": layout, "MOVING": moving, **numbers}
 
 
-def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | int]) -> str:
-    """The full text of an operation: its libraries in place, words and numbers filled in."""
+def _assemble(read: Callable[[str], str], name: str) -> Script:
+    """The full text of an operation: its libraries in place."""
 
     def expand(path: str, there: set[str]) -> str:
         def include(match: re.Match[str]) -> str:
@@ -87,9 +117,15 @@ def _assemble(name: str, read: Callable[[str], str], words: Mapping[str, str | i
 
         return INCLUDE.sub(include, read(path))
 
+    return Script(name, expand(f"{name}.lua", set()))
+
+
+def _filled(path: str, text: str, words: Mapping[str, str | int]) -> str:
+    """A file with its words and numbers in place."""
+
     def fill(match: re.Match[str]) -> str:
         if match[1] not in words:
-            raise LookupError(f"{name}.lua uses {match[0]}; the words of its engine have no such name.")
+            raise LookupError(f"{path} uses {match[0]}; the words of its engine have no such name.")
         return str(words[match[1]])
 
-    return re.sub(r"@([A-Z_]+)@", fill, _COMMENTS.sub("", expand(f"{name}.lua", set())))
+    return re.sub(r"@([A-Z_]+)@", fill, text)
