@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
-from tenure.core.engine import FullEngine
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.redis.url import is_cluster
 
 if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
     from tenure.engines.kit.transfer import Transferable
     from tenure.engines.native.engine import NativeConfig, NativeEngine
     from tenure.protocols.spec import ProtocolSettings

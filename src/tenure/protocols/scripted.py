@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenure.core.engine import FullEngine, Timing
 from tenure.core.errors import UnsupportedFeature
-from tenure.core.steps import Steps
 from tenure.protocols.spec import Migration, Rights
 
 if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
+    from tenure.core.steps import Steps
     from tenure.engines.kit.acl import AclRules
     from tenure.engines.kit.extras import Moved
     from tenure.engines.kit.moving import Exporter
@@ -20,6 +20,8 @@ C = TypeVar("C")
 
 def config_of(kind: Callable[..., C], spec: Mapping[str, Any]) -> C:
     """Return the numbers of an engine from its description."""
+    from tenure.core.engine import Timing
+
     numbers = spec["config"]
     return kind(**{**numbers, "timing": Timing(**numbers["timing"])})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -12,9 +11,9 @@ from click.core import ParameterSource
 
 from tenure.bootstrap import command_of
 from tenure.cli.logs import log_in_thread
-from tenure.processes.parent import Parent
+from tenure.processes.config import ParentConfig
 from tenure.processes.reload import check_reload
-from tenure.processes.slots import ParentConfig
+from tenure.processes.spawn import spawn_first
 
 
 def run_parent(config: ParentConfig) -> int:
@@ -25,7 +24,14 @@ def run_parent(config: ParentConfig) -> int:
     logging.getLogger("tenure.redis").propagate = False  # the workers log the same of their own connections
     end_log = log_in_thread()
     try:
-        status = asyncio.run(Parent(config).run())
+        # A health port that is in use ends the command before any process starts.
+        first = None if config.outlets.address is not None else spawn_first(config)
+        # Imported here: the first process starts at the same time.
+        import asyncio
+
+        from tenure.processes.parent import Parent
+
+        status = asyncio.run(Parent(config, first).run())
     finally:
         is_written = end_log()
     if not is_written:

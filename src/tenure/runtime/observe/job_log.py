@@ -15,7 +15,8 @@ from tenure.core.names import ErrorDetail
 from tenure.core.outcome import Completed, Outcome
 from tenure.runtime.jobs.held import Batch, Held, Outcomes
 from tenure.runtime.jobs.reports import Subscriber
-from tenure.runtime.log import JOBS, ended, log_event, logs_jobs, lost, started
+from tenure.runtime.log import JOBS, log_event
+from tenure.runtime.observe.job_lines import ended, logs_jobs, lost, started
 from tenure.runtime.observe.latency import enqueued_ms
 
 LINES_MOST: Final = 100
