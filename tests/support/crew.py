@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from tenure.processes.config import ParentConfig
 from tenure.processes.messages import StatusReport, WorkerState
 from tenure.processes.parent import Parent
-from tenure.processes.slots import ParentConfig
 
 
 class Played:

@@ -89,7 +89,7 @@ REFUSED: dict[str, Acts] = {
     "a limit of 0 or -1": lambda app: [
         lambda name=name, n=n: Limit("x", **{name: n})
         for name in ("per_second", "per_minute", "per_hour", "per_day")
-        for n in (0, -1, 1e9, float("nan"))
+        for n in (0, -1, 1e10, float("nan"))
     ],
     "a concurrency of 0 or 1.5": lambda app: [lambda n=n: Limit("x", concurrency=n) for n in (0, 1.5)],
     "a limit without a number": each(Limit, "x"),

@@ -11,6 +11,7 @@ from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.processes.child import WorkerProcess
 from tenure.processes.keeper import keeper_driver
 from tenure.processes.messages import Orders, StatusReport, WorkerState, encode
+from tenure.processes.spawn import spawn
 from tenure.protocols.registry import engine_spec_of
 
 FORKS = """
@@ -47,7 +48,8 @@ class Seen:
         def command(descriptor: int) -> list[str]:
             return [sys.executable, "-S", "-c", program, str(descriptor), *words]
 
-        child = await WorkerProcess.start(0, command, lambda url: self.driver)
+        spawned = spawn(command, is_alone=False)
+        child = await WorkerProcess.open(0, spawned, lambda url: self.driver)
         child.follow(lambda child: self.heard.append(child.status.worker), lambda _, how: self.ended.set_result(how))
         return child
 

@@ -13,7 +13,8 @@ import pytest
 
 from tenure.cli.logs import StderrHandler, log_in_thread, log_to
 from tenure.redis.log import log_event as redis_event
-from tenure.runtime.log import JOBS, log_event, logs_jobs
+from tenure.runtime.log import JOBS, log_event
+from tenure.runtime.observe.job_lines import logs_jobs
 
 OURS, ROOT = logging.getLogger("tenure"), logging.getLogger()
 

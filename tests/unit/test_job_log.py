@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenure.core.job import JobRecord, Lease
-from tenure.core.outcome import Completed
+from tenure.core.job import ErrorInfo, JobRecord, Lease
+from tenure.core.outcome import Completed, Failed
 from tenure.runtime.jobs.held import Held
 from tenure.runtime.log import JOBS
 from tenure.runtime.observe.job_log import JobLog
@@ -118,3 +118,49 @@ def test_a_second_without_a_job_has_no_count(loop, lines, ends):
 def test_each_job_has_its_lines_on_request(loop, lines):
     Scene(loop, logs_each=True).run(300)
     assert len(lines.records) == 600
+
+
+def fail(scene: Scene, loop: asyncio.AbstractEventLoop, jobs: int, kind: str = "ValueError") -> None:
+    async def run() -> None:
+        held = Held(Lease("w", 1, JobRecord("id", "q", b"", 0, task="t"), 0, 0), ("q", "id", 1), SPEC, scene.now)
+        for _ in range(jobs):
+            scene.log.settled([(held, Failed(ErrorInfo(kind, "no", "Traceback")))])
+
+    loop.run_until_complete(run())
+
+
+def events(lines: pytest.LogCaptureFixture) -> list[str]:
+    found = [one.getMessage().split(" message=")[0].split("\n")[0] for one in lines.records]
+    lines.clear()
+    return [one if one.startswith("errors") else one.split()[0] for one in found]
+
+
+def test_the_first_errors_of_a_kind_are_logged_in_full_and_the_others_are_counted(loop, lines):
+    scene = Scene(loop)
+    fail(scene, loop, 7_000)
+    assert events(lines) == ["failed", "traceback"] * 5
+    fail(scene, loop, 1, "KeyError")
+    assert events(lines) == ["failed", "traceback"]
+    scene.wait(1.0)
+    assert events(lines) == ["errors_counted outcome=failed task=t error=ValueError count=6995"]
+    fail(scene, loop, 2)
+    scene.wait(1.0)
+    assert events(lines) == ["errors_counted outcome=failed task=t error=ValueError count=2"]
+    scene.wait(1.0)
+    fail(scene, loop, 1)
+    assert events(lines) == ["failed", "traceback"]
+
+
+def test_kinds_of_errors_are_bounded(loop, lines):
+    scene = Scene(loop)
+    for number in range(1_000):
+        fail(scene, loop, 1, f"Error{number}")
+    assert len(events(lines)) == 2 * 105
+    scene.log.worker_stopped(0, False)
+    assert events(lines) == ["errors_counted outcome=failed error='other kinds' count=895"]
+
+
+def test_each_error_has_its_lines_on_request(loop, lines):
+    scene = Scene(loop, logs_each=True)
+    fail(scene, loop, 20)
+    assert events(lines) == ["failed", "traceback"] * 20

@@ -51,6 +51,7 @@ def test_the_rates_become_intervals():
     assert interval_of({"per_day": 24}) == 3_600_000_000
     assert interval_of({"per_second": 0.5}) == 2_000_000
     assert interval_of({"per_second": 0.1}) == 10_000_000
+    assert interval_of({"per_second": 100_000}) == 10
     assert interval_of({"per_hour": None}) is None
 
 
@@ -59,6 +60,7 @@ def test_the_rates_become_intervals():
     [
         ({}, "per_second, per_minute, per_hour, per_day or concurrency"),
         ({"per_second": 0}, "Limit: per_second must be a number above 0"),
+        ({"per_second": 100_001}, "Limit: per_second must be a number above 0, at most 100,000"),
         ({"per_minute": float("nan")}, "Limit: per_minute must be a number"),
         ({"per_hour": True}, "Limit: per_hour must be a number"),
         ({"per_hour": float("inf")}, "Limit: per_hour must be a number"),

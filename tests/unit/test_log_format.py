@@ -18,6 +18,7 @@ from tenure.core.job import ErrorInfo, JobRecord, Lease
 from tenure.core.outcome import Completed, Crashed, Failed, Retried
 from tenure.runtime import log
 from tenure.runtime.jobs.job import enter
+from tenure.runtime.observe import job_lines
 from tenure.runtime.observe.format import formatter
 from tenure.settings import Settings
 
@@ -101,8 +102,8 @@ def test_odd_values_stay_one_line_of_plain_json(as_json):
 def test_how_an_attempt_ended(as_json, for_people):
     error = ErrorInfo("KeyError", "4242", '  File "/app/shop.py", line 7, in order\n    x\nKeyError: 4242')
     for outcome in (Retried(error, 1_500), Failed(error), Crashed()):
-        log.ended(LEASE, outcome)
-    log.ended(LEASE, Completed(RESULT.encode()))
+        job_lines.ended(LEASE, outcome)
+    job_lines.ended(LEASE, Completed(RESULT.encode()))
     retried, failed, traceback, crashed = as_json.objects
     about = {"queue": "emails", "task": "send", "id": "a\nb"}
     assert (
@@ -118,7 +119,7 @@ def test_how_an_attempt_ended(as_json, for_people):
 
 
 def test_the_traceback_is_one_line_in_json(as_json):
-    log.ended(LEASE, Failed(ErrorInfo("KeyError", "no", "line one\nline two")))
+    job_lines.ended(LEASE, Failed(ErrorInfo("KeyError", "no", "line one\nline two")))
     assert [one["event"] for one in as_json.objects] == ["failed", "traceback"]
     assert as_json.objects[1]["traceback"] == "line one\nline two"
 

@@ -8,7 +8,8 @@ import importlib.util
 import pytest
 
 from tenure.core.errors import NotConfigured
-from tenure.runtime.handlers.loop import LoopKind, check_loop, kept_running, loop_factory
+from tenure.runtime.handlers.loop import kept_running, loop_factory
+from tenure.runtime.loop_kind import LoopKind, check_loop
 
 
 @pytest.mark.parametrize("kind", LoopKind)

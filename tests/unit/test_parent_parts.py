@@ -16,7 +16,8 @@ import pytest
 from tenure.cli.work.processes import arguments_of
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, NotConfigured
-from tenure.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, HealthOutputs, HealthReporter
+from tenure.processes.config import HealthOutputs
+from tenure.processes.health import HEALTH_LIVE_MS, HEALTH_READY_MS, Health, HealthReporter
 from tenure.processes.link import ParentSocket
 from tenure.processes.messages import StatusReport, WorkerState
 from tenure.processes.recycling import MB, RECYCLE_CHECK_MS, Wear, memory_bytes

@@ -18,8 +18,9 @@ from tests.support.crew import Crew, Played
 async def crew(monkeypatch):
     """Two processes that are ready."""
     monkeypatch.setattr(module, "has_terminal", lambda: False)
+    monkeypatch.setattr(module, "spawn", lambda *_, **__: object())
     crew = Crew(2)
-    monkeypatch.setattr(WorkerProcess, "start", crew.start)
+    monkeypatch.setattr(WorkerProcess, "open", crew.start)
     crew.running = running = asyncio.create_task(crew.parent.run())
     (await crew.next()).ready()
     (await crew.next()).ready()
@@ -74,11 +75,11 @@ async def test_a_new_process_that_hangs_is_superseded(crew, caplog):
 
 async def test_a_hup_while_the_system_starts_the_new_process_is_not_forgotten(crew, monkeypatch):
     async def start(*words: Any, **options: Any) -> Played:
-        monkeypatch.setattr(WorkerProcess, "start", crew.start)
+        monkeypatch.setattr(WorkerProcess, "open", crew.start)
         crew.hup()
         return await crew.start(*words, **options)
 
-    monkeypatch.setattr(WorkerProcess, "start", start)
+    monkeypatch.setattr(WorkerProcess, "open", start)
     crew.hup()
     early = await crew.next()
     assert early.is_leaving
@@ -124,10 +125,10 @@ async def test_its_own_end_waits_for_the_release_of_jobs_but_not_after_a_third_s
 
 async def test_a_reload_continues_after_the_system_could_not_start_a_process(crew, monkeypatch):
     async def refuse(*_: object, **__: object) -> None:
-        monkeypatch.setattr(WorkerProcess, "start", crew.start)
+        monkeypatch.setattr(WorkerProcess, "open", crew.start)
         raise OSError("no more processes")
 
-    monkeypatch.setattr(WorkerProcess, "start", refuse)
+    monkeypatch.setattr(WorkerProcess, "open", refuse)
     crew.hup()
     crew.parent._files_changed(1, "a.py")
     for one in list(crew.all):

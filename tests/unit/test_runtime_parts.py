@@ -24,7 +24,7 @@ from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Held, Phase
 from tenure.runtime.jobs.reports import Reports
 from tenure.runtime.jobs.table import Inflight
-from tenure.runtime.log import ended, source_location
+from tenure.runtime.log import source_location
 from tenure.runtime.loops import (
     LOOP_FAILURES,
     FailureRate,
@@ -32,6 +32,7 @@ from tenure.runtime.loops import (
     MonitoredDriver,
     supervised,
 )
+from tenure.runtime.observe.job_lines import ended
 from tenure.runtime.ports import Env
 from tenure.runtime.prefetch import Prefetch
 from tests.runtime.fakes import task

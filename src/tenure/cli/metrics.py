@@ -14,7 +14,7 @@ from tenure.cli.output.tables import Answer
 from tenure.cli.reach import reaching
 from tenure.manage.fleet import FleetReader
 from tenure.metrics.exposition import check_prometheus
-from tenure.processes.http import HERE
+from tenure.processes.config import HERE
 from tenure.processes.metrics import metrics_port
 from tenure.runtime.signals import on_signals
 

@@ -17,7 +17,7 @@ MAX_LIMITS: Final = 8
 """The most limits of one job."""
 MAX_CONCURRENCY: Final = 100_000
 """The largest concurrency of a limit."""
-MAX_PER_SECOND: Final = 10_000
+MAX_PER_SECOND: Final = 100_000
 """The most starts per second that a limit can allow."""
 MAX_BURST: Final = 1_000_000
 """The largest burst of a limit."""

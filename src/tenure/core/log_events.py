@@ -62,6 +62,11 @@ WORKER: Final[Mapping[str, LogEvent]] = {
         "Too many jobs for lines of their own; how many started and completed.",
         "once a second while there are more than 50 jobs a second. `in_s`: since when it counts",
     ),
+    "errors_counted": LogEvent(
+        ERROR,
+        "More errors of one kind than are logged in full.",
+        "once a second, after 5 errors of one task and type; at the level of `outcome`",
+    ),
     "cancel_requested": LogEvent(
         INFO, "The job is to be cancelled; an async handler is cancelled now.", "`started`: whether it runs"
     ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
+import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tenure.metrics.counts import Measured
 from tenure.processes.credentials import WorkerCredentials
@@ -22,6 +23,7 @@ from tenure.processes.messages import (
     StopOrder,
     WorkerState,
 )
+from tenure.processes.spawn import Spawned
 from tenure.protocols.registry import engine_of
 from tenure.redis.aio import AsyncDriver
 from tenure.runtime.log import brief, log_event
@@ -31,14 +33,14 @@ from tenure.runtime.waits import catch_up
 class WorkerProcess:
     """See the module.
 
-    child = await WorkerProcess.start(0, lambda descriptor: [...], driver_of)
+    child = await WorkerProcess.open(0, spawn(command, is_alone=True), driver_of)
     child.follow(status_received, ended)
     """
 
     def __init__(
         self,
         slot: int,
-        process: asyncio.subprocess.Process,
+        process: subprocess.Popen[bytes],
         messages: MessageSocket,
         driver_of: Callable[[str], AsyncDriver],
     ) -> None:
@@ -62,31 +64,8 @@ class WorkerProcess:
         self._measured: Callable[[Measured], None] = lambda measured: None
 
     @classmethod
-    async def start(
-        cls,
-        slot: int,
-        command: Callable[[int], Sequence[str]],
-        driver_of: Callable[[str], AsyncDriver],
-        *,
-        is_alone: bool = False,
-    ) -> WorkerProcess:
-        """Start one with the command for this descriptor of its socket. `is_alone`: it gets the stdin of its parent.
-
-        Raises `OSError` when the system cannot start a process.
-        """
-        ours, theirs = socket.socketpair()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command(theirs.fileno()),
-                stdin=None if is_alone else asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return cls(slot, process, await MessageSocket.open(ours), driver_of)
+    async def open(cls, slot: int, spawned: Spawned, driver_of: Callable[[str], AsyncDriver]) -> WorkerProcess:
+        return cls(slot, spawned.process, await MessageSocket.open(spawned.socket), driver_of)
 
     @property
     def age_s(self) -> float:
@@ -125,12 +104,13 @@ class WorkerProcess:
         self, status_received: Callable[[WorkerProcess], None], ended: Callable[[WorkerProcess, int], None]
     ) -> None:
         receiving = asyncio.create_task(self._receive(status_received))
-        status = await self._process.wait()
+        status = await _until_ended(self._process)
         # Its last messages are in the socket already. Do not wait for the end of the socket: a process that a handler
         # forked may hold it open.
         await catch_up()
-        receiving.cancel()
         self._messages.close()
+        await catch_up()  # an error of the socket that has come reaches its reader
+        receiving.cancel()
         if self._keeper is not None:
             self._keeper.process_ended()
         ended(self, status)
@@ -182,3 +162,21 @@ class WorkerProcess:
 
     def _report(self, report: BeatReport) -> None:
         self._messages.send(report, is_replaced=True)
+
+
+async def _until_ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the exit status of a process, in a thread: it may have been started before the event loop."""
+    loop = asyncio.get_running_loop()
+    status: asyncio.Future[int] = loop.create_future()
+
+    def ended(found: int) -> None:
+        if not status.done():
+            status.set_result(found)
+
+    def wait() -> None:
+        found = process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop has ended before
+            loop.call_soon_threadsafe(ended, found)
+
+    threading.Thread(target=wait, name=f"tenure waits for {process.pid}", daemon=True).start()
+    return await status

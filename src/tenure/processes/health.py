@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenure.core import limits
-from tenure.core.errors import invalid
-from tenure.processes.http import HttpPort, Request, Response, address_of
+from tenure.processes.config import HealthOutputs
+from tenure.processes.http import HttpPort, Request, Response
 from tenure.processes.messages import StatusReport, WorkerState
 from tenure.runtime.log import brief, log_event
 
@@ -56,37 +56,6 @@ def _shown(status: StatusReport, now: float) -> dict[str, Any]:
         "active": status.active,
     }
     return about | {"reason": status.reason} if status.reason else about
-
-
-@dataclass(frozen=True, slots=True)
-class HealthOutputs:
-    """Where health is reported. `address`: host and port.
-
-        HealthOutputs("/run/worker.json", ("127.0.0.1", 8099))
-
-    Raises `InvalidArgument`.
-    """
-
-    file: str | None = None
-    address: tuple[str, int] | None = None
-
-    @classmethod
-    def of(cls, file: str | None, port: str | None) -> HealthOutputs:
-        """From text as on the command line: a path, and `[HOST:]PORT`.
-
-        >>> HealthOutputs.of(None, "8099").address
-        ('127.0.0.1', 8099)
-        """
-        if file is not None:
-            folder = os.path.dirname(file) or "."
-            if not os.path.isdir(folder) or os.path.isdir(file):
-                raise invalid("The health file", "a path in a folder that exists", repr(file))
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise invalid("The health file", "in a folder that this user may write to", repr(file))
-        return cls(file, None if port is None else address_of(port, "health port"))
-
-    def __bool__(self) -> bool:
-        return self.file is not None or self.address is not None
 
 
 class HealthReporter:

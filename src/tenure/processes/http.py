@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from tenure.core import limits
-from tenure.core.errors import NotConfigured, invalid
+from tenure.core.errors import NotConfigured
 
 CONNECTIONS: Final = 32
 """Connections that may be open. A further one closes the oldest."""
@@ -17,7 +17,6 @@ REQUEST_MAX: Final = 8 * 1024
 """Bytes of one request."""
 RESPONSE_MS: Final = 10 * limits.SECOND
 """How long the response may take."""
-HERE: Final = "127.0.0.1"
 _REASONS: Final = {
     200: "OK",
     401: "Unauthorized",
@@ -40,18 +39,6 @@ class Response(NamedTuple):
     status: int
     body: bytes
     content_type: str = "text/plain"
-
-
-def address_of(text: str, what: str) -> tuple[str, int]:
-    """Return host and port of `[HOST:]PORT`. Raises `InvalidArgument`, which names the port as `what`.
-
-    >>> address_of("8099", "health port")
-    ('127.0.0.1', 8099)
-    """
-    host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise invalid(f"The {what}", "[HOST:]PORT, as in 8099 or 0.0.0.0:8099", repr(text))
-    return host.strip("[]") or HERE, int(port)
 
 
 class HttpPort:

@@ -18,13 +18,15 @@ from typing import Any, Final
 from tenure.core import limits
 from tenure.core.text import how_it_ended
 from tenure.processes.child import WorkerProcess
+from tenure.processes.config import ParentConfig
 from tenure.processes.health import Health, HealthReporter
 from tenure.processes.keeper import KeeperDrivers
 from tenure.processes.messages import WorkerState
 from tenure.processes.metrics import WorkerTotals, metrics_port
 from tenure.processes.reload import RELOAD_GRACE_MS, follow_changes
 from tenure.processes.restart import RollingRestart
-from tenure.processes.slots import ParentConfig, Slot
+from tenure.processes.slots import Slot
+from tenure.processes.spawn import FirstProcess, Spawned, handled_signals, spawn
 from tenure.processes.status import Status
 from tenure.processes.system import has_terminal
 from tenure.runtime.log import brief, log_event
@@ -36,13 +38,14 @@ FAILURES_MOST: Final = 10
 
 
 class Parent:
-    """Runs worker processes until a signal stops it. Run it once.
+    """Runs worker processes until a signal stops it. Run it once. `first`: a process that was started already.
 
     status = asyncio.run(Parent(ParentConfig(command, processes=4)).run())
     """
 
-    def __init__(self, config: ParentConfig) -> None:
+    def __init__(self, config: ParentConfig, first: FirstProcess | None = None) -> None:
         self._config = config
+        self._first = first
         self._slots = [Slot(number) for number in range(config.processes)]
         for slot in self._slots:
             slot.is_wanted = config.steer is None
@@ -78,15 +81,17 @@ class Parent:
         await reporter.open()
         if self._config.metrics is not None:
             log_event("metrics_served", at=await self._metrics.open(*self._config.metrics))
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not with nohup
-            numbers.append(signal.SIGHUP)
-        for number in numbers:
+        first = self._first or FirstProcess(handled_signals())
+        for number in first.numbers:
             loop.add_signal_handler(number, self._signalled, number)
         log_event("parent_started", self._level, pid=os.getpid(), processes=len(self._slots))
+        if first.spawned is not None:
+            self._launch(self._slots[0], spawned=first.spawned)
         self._fill()
         if self._config.steer is not None:
             self._background(self._config.steer(self.resize))
+        for number in first.received:
+            self._signalled(number)
         if self._config.outlets:
             self._background(reporter.run())
         if self._config.watched is not None:
@@ -103,7 +108,7 @@ class Parent:
             for child in self._children:
                 child.kill()
             await self._drivers.close()
-            for number in numbers:
+            for number in first.numbers:
                 loop.remove_signal_handler(number)
 
     def health(self) -> Health:
@@ -136,16 +141,16 @@ class Parent:
             if slot.is_empty:
                 self._launch(slot)
 
-    def _launch(self, slot: Slot, *, successor: bool = False) -> None:
+    def _launch(self, slot: Slot, *, successor: bool = False, spawned: Spawned | None = None) -> None:
         slot.is_starting = True
         slot.end_pause()
-        self._background(self._start(slot, successor))
+        self._background(self._start(slot, successor, spawned))
 
-    async def _start(self, slot: Slot, successor: bool) -> None:
+    async def _start(self, slot: Slot, successor: bool, spawned: Spawned | None) -> None:
         requests = self._restart.requests
         try:
-            is_alone = self._config.processes == 1
-            child = await WorkerProcess.start(slot.number, self._config.command, self._drivers.of, is_alone=is_alone)
+            spawned = spawned or spawn(self._config.command, is_alone=self._config.processes == 1)
+            child = await WorkerProcess.open(slot.number, spawned, self._drivers.of)
         except OSError as error:
             slot.is_starting = False
             log_event("start_failed", logging.ERROR, kind="worker_process", slot=slot.number, error=brief(error))

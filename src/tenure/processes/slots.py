@@ -1,17 +1,15 @@
-"""What a parent process runs, and the slots of its worker processes. Values and a little arithmetic."""
+"""The slots of a parent's worker processes. Values and a little arithmetic."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from tenure.core import limits
 from tenure.core.backoff import Pauses
 from tenure.processes.child import WorkerProcess
-from tenure.processes.health import HealthOutputs
 
 RETIRING_MOST: Final = 2
 """Processes of one slot, besides the newest, that may still be finishing their last jobs."""
@@ -20,32 +18,6 @@ YOUNG_MS: Final = 10 * limits.SECOND
 PAUSE_MS: Final = 250
 """The first pause before a worker process that died young is replaced. It doubles."""
 PAUSE_CAP_MS: Final = 10 * limits.SECOND
-
-
-@dataclass(frozen=True, slots=True)
-class ParentConfig:
-    """What to run.
-
-    command    the command line of a worker process whose socket to its parent is this descriptor
-    grace_s    how long running jobs may continue after a stop request
-    burst      do not replace a process that ends with status 0
-    watched    a folder: when Python files below it change, all processes are replaced
-    metrics    host and port of the metrics; None: not served
-    steer      is given a function that sets how many processes run, at most `processes`; it begins with none
-    hard_s     how long a worker process may take to end after its grace period. Then comes a hard stop
-    kill_s     how long it may take to end after a hard stop. Then the parent kills it
-    """
-
-    command: Callable[[int], Sequence[str]]
-    processes: int = 1
-    grace_s: float = limits.STOP_GRACE_MS / limits.SECOND
-    burst: bool = False
-    watched: str | None = None
-    outlets: HealthOutputs = field(default_factory=HealthOutputs)
-    metrics: tuple[str, int] | None = None
-    steer: Callable[[Callable[[int], None]], Coroutine[Any, Any, None]] | None = None
-    hard_s: float = 5.0
-    kill_s: float = 3.0
 
 
 class Slot:

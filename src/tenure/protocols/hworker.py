@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
-from tenure.core.engine import FullEngine
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
     from tenure.engines.hworker import HworkerEngine
     from tenure.engines.hworker.config import HworkerConfig
     from tenure.engines.kit.moving import Exporter

@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
-from tenure.core.engine import FullEngine
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.redis.url import is_cluster
 
 if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
     from tenure.engines.kit.moving import Transferable
     from tenure.engines.native.config import NativeConfig
     from tenure.engines.native.partitions.engine import PartitionedEngine

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
-from tenure.core.engine import FullEngine
 from tenure.core.errors import invalid
-from tenure.core.steps import Steps
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import Cleaning, EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
 
 if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
+    from tenure.core.steps import Steps
     from tenure.engines.kit.extras import Cleaned
     from tenure.engines.kit.moving import Exporter
     from tenure.engines.redis_work_queue import RedisWorkQueueEngine

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
-from tenure.core.engine import FullEngine
 from tenure.core.errors import InvalidArgument, UnsupportedFeature, invalid
 from tenure.protocols import hworker, native, queue_farm, redis_work_queue, worqr
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, ProtocolSettings, Rights, WireProtocol
-from tenure.redis.slots import hash_tag, tagged
 from tenure.redis.url import is_cluster
+
+if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
 
 ENTRIES: Final = (native.ENTRY, redis_work_queue.ENTRY, hworker.ENTRY, queue_farm.ENTRY, worqr.ENTRY)
 """A new protocol is named here. The first one is the default."""
@@ -56,6 +57,8 @@ def engine_for(protocol: object, settings: ProtocolSettings) -> FullEngine:
 
 def _check_tags(engine: FullEngine) -> None:
     """Raises `UnsupportedFeature` if keys of one script would be in several slots of a cluster."""
+    from tenure.redis.slots import hash_tag, tagged  # here: most programs use one server
+
     prefixes = entry_of(engine).cluster_prefixes
     if prefixes is None:
         raise UnsupportedFeature(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenure.core.engine import Timing
 from tenure.protocols.spec import Rights
 
 if TYPE_CHECKING:
@@ -16,6 +15,8 @@ C = TypeVar("C")
 
 def config_of(kind: Callable[..., C], spec: Mapping[str, Any]) -> C:
     """Return the numbers of an engine from its description."""
+    from tenure.core.engine import Timing
+
     numbers = spec["config"]
     return kind(**{**numbers, "timing": Timing(**numbers["timing"])})
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from tenure.core.engine import FullEngine
-from tenure.core.steps import Command, Steps
-
 if TYPE_CHECKING:
+    from tenure.core.engine import FullEngine
+    from tenure.core.steps import Command, Steps
     from tenure.engines.kit.extras import Cleaned
     from tenure.engines.kit.moving import Exporter, Transferable
 

@@ -1,28 +1,20 @@
-"""The worker's log: one line for each event, `event key=value`, also for ids with line breaks.
-
-A failed attempt is logged with the error's type and message and the place in the user's code, and a job that failed for
-good with the traceback, without local variables. Less is logged where errors may contain data: see `ErrorDetail`.
-"""
+"""The worker's log: one line for each event, `event key=value`, also for ids with line breaks."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-import shlex
-from asyncio import Handle
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
-from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tenure.core.job import Dropped, ErrorInfo, Lease
-from tenure.core.logfmt import PARTS, is_on, line, log_line
-from tenure.core.names import ErrorDetail
-from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.logfmt import PARTS, line, log_line
 from tenure.core.text import masked
-from tenure.runtime.errors import describe
+
+if TYPE_CHECKING:
+    from tenure.core.job import Dropped, ErrorInfo
 
 LOGGER = logging.getLogger("tenure.worker")
 JOBS: Final = logging.getLogger("tenure.jobs")
@@ -107,80 +99,15 @@ def callback_failed(
     If the error was raised outside of the callback (a timeout, a wrong return value, other arguments), the place is the
     callback's first line.
     """
+    from tenure.runtime.errors import describe  # here: each command logs, and few call user code
+
     info = describe(error)
     at = source_location(info.traceback) or _first_line(function)
     log_event("callback_failed", level, kind=kind, **fields, error=info.type, at=at)
-    _traceback(info, fields, logging.DEBUG)
+    log_traceback(info, fields, logging.DEBUG)
 
 
-def logs_jobs() -> bool:
-    """Whether starts and good ends are logged."""
-    return JOBS.level != logging.NOTSET and is_on(JOBS, logging.INFO)
-
-
-def started(lease: Lease, waited: float | None = None) -> None:
-    _of("started", lease, {"attempt": lease.attempt, "waited": waited}, JOBS)
-
-
-def ended(
-    lease: Lease,
-    outcome: Outcome,
-    seconds: float | None = None,
-    errors: ErrorDetail = "traceback",
-    waited: float | None = None,
-) -> None:
-    """Log how an attempt ended. `seconds`: how long it took; `waited`: how long the job was ready before; None:
-    unknown. `errors`: how much of an error to show."""
-    match outcome:
-        case Completed() | Cancelled():  # first, as it is the common case
-            if logs_jobs():
-                _of(type(outcome).__name__.lower(), lease, {"seconds": seconds, "waited": waited}, JOBS)
-        case Released() | Unroutable():
-            if LOGGER.isEnabledFor(logging.DEBUG):
-                _of(type(outcome).__name__.lower(), lease)
-        case Retried(error, delay_ms, deferred=True):
-            _error("deferred", lease, error, errors, {"delay_ms": delay_ms})
-        case Retried(error, delay_ms):
-            _error("retried", lease, error, errors, {"delay_ms": delay_ms or None})
-            if errors == "traceback":
-                _traceback(error, _names_of(lease), logging.DEBUG)
-        case Failed(error) | Broken(error):
-            record = lease.record
-            see = shlex.join(["tenure", "job", record.queue, record.id])
-            _error(type(outcome).__name__.lower(), lease, error, errors, {"see": see})
-            if errors == "traceback":
-                _traceback(error, _names_of(lease), logging.ERROR)
-        case Crashed():
-            _of("crashed", lease)
-
-
-def lost(lease: Lease, noticed: str, outcome: Outcome | None, certain: bool) -> None:
-    """Log that the worker lost a lease. `outcome`: what does not count any more."""
-    about: dict[str, object] = {"token": lease.token, "noticed_by": noticed}
-    if outcome is not None:
-        about |= {"outcome": type(outcome).__name__.lower(), "certain": certain}
-    match outcome:
-        case Retried(error) | Failed(error) | Broken(error):
-            about |= {"error": error.type, "at": source_location(error.traceback)}
-    _of("lease_lost", lease, about)
-
-
-def _names_of(lease: Lease) -> dict[str, object]:
-    return {"queue": lease.record.queue, "id": lease.record.id}
-
-
-def _of(name: str, lease: Lease, fields: dict[str, object] | None = None, logger: logging.Logger = LOGGER) -> None:
-    record = lease.record
-    log_line(logger, name, None, {"queue": record.queue, "task": record.task, "id": record.id, **(fields or {})})
-
-
-def _error(name: str, lease: Lease, error: ErrorInfo, errors: ErrorDetail, fields: dict[str, object]) -> None:
-    message = None if errors == "type" else masked(error.message) or None
-    about = {"attempt": lease.attempt, "error": error.type, "error_message": message}
-    _of(name, lease, {**about, "at": source_location(error.traceback), **fields})
-
-
-def _traceback(error: ErrorInfo, fields: dict[str, object], level: int) -> None:
+def log_traceback(error: ErrorInfo, fields: dict[str, object], level: int) -> None:
     if error.traceback and LOGGER.isEnabledFor(level):
         text = masked(error.traceback)
         lines = "".join(f"\n  | {_printable(one)}" for one in text.splitlines())
@@ -200,21 +127,10 @@ def source_location(traceback: str) -> str | None:
     frames = [found for one in lines if (found := _FRAME.fullmatch(one))]
     if not frames:
         return None
-    last = next((frame for frame in reversed(frames) if _users(frame["file"])), frames[-1])
+    last = next((frame for frame in reversed(frames) if is_users(frame["file"])), frames[-1])
     if last["file"].startswith(_OURS):
         return None
     return f"{last['file']}:{last['line']} in {last['function']}"
-
-
-def frame_location(frame: FrameType | None) -> str | None:
-    """The innermost frame of the user's code in one turn of the event loop, as `file:line in function`."""
-    # The last frame of a turn belongs to asyncio's handle; uvloop has no handle in Python, so there to run_forever.
-    while frame is not None and frame.f_code is not Handle._run.__code__ and frame.f_code.co_name != "run_forever":
-        code = frame.f_code
-        if _users(code.co_filename):
-            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
-        frame = frame.f_back
-    return None
 
 
 def _first_line(function: Callable[..., Any]) -> str | None:
@@ -225,7 +141,7 @@ def _first_line(function: Callable[..., Any]) -> str | None:
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
 
 
-def _users(file: str) -> bool:
+def is_users(file: str) -> bool:
     """Whether a file is the user's: not of Python, not of an installed package, not of Tenure."""
     return not file.startswith(("<", _LIBRARY, _OURS)) and "site-packages" not in file and "dist-packages" not in file
 

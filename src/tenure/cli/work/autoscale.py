@@ -24,8 +24,8 @@ from tenure.core import limits
 from tenure.manage.autoscaler import Autoscaler
 from tenure.manage.documents import encoded, scale_document
 from tenure.manage.load import load_queues
-from tenure.processes.http import HttpPort, address_of
-from tenure.processes.slots import ParentConfig
+from tenure.processes.config import ParentConfig, address_of
+from tenure.processes.http import HttpPort
 from tenure.runtime.signals import on_signals
 from tenure.scale import FEEDS_MAX, WORKERS_MAX, Decision, Policy, Tier, desired
 

@@ -25,9 +25,10 @@ from tenure.cli.work.weights import current_spelling
 from tenure.core import limits
 from tenure.manage.preflight import Inspection, log
 from tenure.processes.link import ParentSocket
-from tenure.runtime.handlers.loop import LoopKind, loop_factory
+from tenure.runtime.handlers.loop import loop_factory
 from tenure.runtime.lifespan import LifespanFailed
 from tenure.runtime.log import brief, log_event
+from tenure.runtime.loop_kind import LoopKind
 from tenure.runtime.shutdown import ExitStatus
 from tenure.runtime.signals import on_signals
 

@@ -13,7 +13,7 @@ from tenure.cli.errors import UserError, note
 from tenure.cli.logs import set_up_logging
 from tenure.cli.work.processes import run_parent, worker_command
 from tenure.core import limits
-from tenure.processes.slots import ParentConfig
+from tenure.processes.config import ParentConfig
 
 FOLDER: Final = ".tenure"
 """In the current directory: the data of the embedded Redis."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -13,15 +12,16 @@ from click.core import ParameterSource
 
 from tenure.bootstrap import command_of
 from tenure.cli.logs import log_in_thread
-from tenure.metrics.exposition import check_prometheus
-from tenure.processes.parent import Parent
+from tenure.processes.config import ParentConfig
 from tenure.processes.reload import check_reload
-from tenure.processes.slots import ParentConfig
+from tenure.processes.spawn import FirstProcess, spawn_first
 
 
 def run_parent(config: ParentConfig, around: AbstractAsyncContextManager[None] | None = None) -> int:
     """Run a parent process to its end. Returns its exit status. `around`: is entered and left on its event loop."""
     if config.metrics is not None:
+        from tenure.metrics.exposition import check_prometheus
+
         check_prometheus()
     if config.watched is not None:
         check_reload()
@@ -29,7 +29,13 @@ def run_parent(config: ParentConfig, around: AbstractAsyncContextManager[None] |
     logging.getLogger("tenure.redis").propagate = False  # the workers log the same of their own connections
     end_log = log_in_thread()
     try:
-        status = asyncio.run(_run(config, around or nullcontext()))
+        # A port that is in use ends the command before any process starts; with `steer` none may be wanted.
+        has_port = config.outlets.address is not None or config.metrics is not None
+        first = None if has_port or config.steer is not None else spawn_first(config)
+        # Imported here: the first process starts at the same time.
+        import asyncio
+
+        status = asyncio.run(_run(config, first, around or nullcontext()))
     finally:
         is_written = end_log()
     if not is_written:
@@ -37,9 +43,11 @@ def run_parent(config: ParentConfig, around: AbstractAsyncContextManager[None] |
     return status
 
 
-async def _run(config: ParentConfig, around: AbstractAsyncContextManager[None]) -> int:
+async def _run(config: ParentConfig, first: FirstProcess | None, around: AbstractAsyncContextManager[None]) -> int:
+    from tenure.processes.parent import Parent
+
     async with around:
-        return await Parent(config).run()
+        return await Parent(config, first).run()
 
 
 def worker_command(arguments: Sequence[str], first: Sequence[str] = ("--banner",)) -> Callable[[int], Sequence[str]]:

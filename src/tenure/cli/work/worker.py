@@ -17,11 +17,9 @@ from tenure.cli.units import Duration, Memory
 from tenure.cli.work.processes import arguments_of, run_parent, worker_command
 from tenure.cli.work.weights import parse_weights
 from tenure.core import limits
-from tenure.processes.health import HealthOutputs
-from tenure.processes.http import HERE
-from tenure.processes.slots import ParentConfig
+from tenure.processes.config import HERE, HealthOutputs, ParentConfig
 from tenure.redis.url import Target
-from tenure.runtime.handlers.loop import LoopKind, check_loop
+from tenure.runtime.loop_kind import LoopKind, check_loop
 
 BURST_WAIT_S: Final = 10.0
 """How long the start of a burst waits for Redis: both may be started together."""

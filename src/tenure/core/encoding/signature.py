@@ -82,8 +82,8 @@ class Parameter:
 
     def load(self, plain: Any) -> Any:
         kind = self.annotation
-        if kind in _ANYTHING or (type(plain) is kind and kind in _SAME):
-            return plain
+        if kind in _ANYTHING or type(plain) is self.container or (type(plain) is kind and kind in _SAME):
+            return plain  # a plain container is not copied
         return self.conversion.rebuild(plain, kind)
 
 

@@ -7,10 +7,11 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final
 
 from tenure.core.job import Lease
-from tenure.runtime.log import frame_location, log_event
+from tenure.runtime.log import is_users, log_event
 
 LOOK_S: Final = 0.5
 """How often the thread looks."""
@@ -98,7 +99,7 @@ class LoopWatch:
             self._next_s *= 2
 
     def _culprit(self) -> dict[str, object]:
-        at = frame_location(sys._current_frames().get(self._loop_thread))
+        at = _location(sys._current_frames().get(self._loop_thread))
         task = asyncio.current_task(self._loop)
         lease = None if task is None else self._job_of(task)
         if lease is None:
@@ -115,3 +116,16 @@ class LoopWatch:
             self._logged_at.clear()
         self._logged_at[place] = now
         log_event("loop_blocked", **self._found, seconds=seconds, **more)
+
+
+def _location(frame: FrameType | None) -> str | None:
+    """The innermost frame of the user's code in one turn of the event loop, as `file:line in function`."""
+    # The last frame of a turn is that of asyncio's handle, or, as uvloop has none in Python, that of its run_forever.
+    while (
+        frame is not None and frame.f_code is not asyncio.Handle._run.__code__ and frame.f_code.co_name != "run_forever"
+    ):
+        code = frame.f_code
+        if is_users(code.co_filename):
+            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back
+    return None

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 
-from tenure.core.errors import NotConfigured
-
-
-class LoopKind(StrEnum):
-    """The event loop of a worker."""
-
-    ASYNCIO = "asyncio"
-    UVLOOP = "uvloop"
+from tenure.runtime.loop_kind import LoopKind, check_loop
 
 
 class KeptRunning:
@@ -44,15 +35,6 @@ class KeptRunning:
 
 class HandlerLoop(KeptRunning, asyncio.SelectorEventLoop):
     """The loop of asyncio."""
-
-
-def check_loop(kind: LoopKind) -> None:
-    """Raises `NotConfigured` when the package is missing."""
-    if kind is LoopKind.UVLOOP and importlib.util.find_spec("uvloop") is None:
-        raise NotConfigured(
-            "The loop uvloop needs the package uvloop, which is not installed. Install it with "
-            "`pip install 'tenure[uvloop]'`, or use the loop asyncio."
-        )
 
 
 def loop_factory(kind: LoopKind) -> Callable[[], asyncio.AbstractEventLoop]:

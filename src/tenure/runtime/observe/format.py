@@ -11,7 +11,6 @@ from typing import Any
 from tenure.core import names
 from tenure.core.log_events import LOG_EVENTS
 from tenure.core.logfmt import PARTS, shortened
-from tenure.runtime.jobs.job import current_job
 from tenure.runtime.log import TRACEBACK
 
 
@@ -52,6 +51,8 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(values, default=str)
 
     def _of_others(self, record: logging.LogRecord) -> dict[str, Any]:
+        from tenure.runtime.jobs.job import current_job  # here: each command logs, and few run jobs
+
         values: dict[str, Any] = {"message": record.getMessage()}
         job = current_job()
         if job is not None:

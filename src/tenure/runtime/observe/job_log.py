@@ -15,7 +15,9 @@ from tenure.core.names import ErrorDetail
 from tenure.core.outcome import Completed, Outcome
 from tenure.runtime.jobs.held import Batch, Held, Outcomes
 from tenure.runtime.jobs.reports import Subscriber
-from tenure.runtime.log import JOBS, ended, log_event, logs_jobs, lost, started
+from tenure.runtime.log import JOBS, log_event
+from tenure.runtime.observe.error_counts import ErrorCounts
+from tenure.runtime.observe.job_lines import ended, logs_jobs, lost, started
 from tenure.runtime.observe.latency import enqueued_ms
 
 LINES_MOST: Final = 100
@@ -43,6 +45,7 @@ class JobLog(Subscriber):
         self._started = started
         self._errors: ErrorDetail = errors
         self._most = math.inf if logs_each else LINES_MOST
+        self._error_counts = None if logs_each else ErrorCounts()
         self._clock = clock
         self._wall = wall
         self._began_at = 0.0
@@ -70,7 +73,8 @@ class JobLog(Subscriber):
         has_lines, counted = self._has_lines, 0
         for held, outcome in items:
             if type(outcome) is not Completed:
-                ended(held.lease, outcome, held.seconds, self._errors)
+                if self._error_counts is None or self._error_counts.is_shown(held.lease, outcome):
+                    ended(held.lease, outcome, held.seconds, self._errors)
             elif has_lines:
                 ended(held.lease, outcome, held.seconds, self._errors, self._waited_s(held))
                 self._count_line()
@@ -88,7 +92,9 @@ class JobLog(Subscriber):
         log_event("broken", queue=view.queue, task=view.task, id=view.id, attempt=attempt, error="Crashed")
 
     def worker_stopped(self, released: int | None, hard: bool) -> None:
-        """Log the last count."""
+        """Log the last counts."""
+        if self._error_counts is not None:
+            self._error_counts.end()
         if self._timer is not None:
             self._timer.cancel()
             self._log_counts()
