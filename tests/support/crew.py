@@ -53,7 +53,7 @@ class Crew:
         self._started = asyncio.Event()
         self.running: asyncio.Task[int]
 
-    async def start(self, slot: int, _command: object, _drivers: object, *, is_alone: bool = False) -> Played:
+    async def start(self, slot: int, _spawned: object, _drivers: object) -> Played:
         self.all.append(Played(self, slot))
         self._started.set()
         return self.all[-1]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tenure.processes import parent as module
 from tenure.processes.child import WorkerProcess
 from tenure.processes.messages import WorkerState
 from tenure.processes.status import Status
@@ -24,7 +25,8 @@ async def crew(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crew]:
         steered.set_result(resize)
 
     crew = Crew(4, steer=steer)
-    monkeypatch.setattr(WorkerProcess, "start", crew.start)
+    monkeypatch.setattr(module, "spawn", lambda *_, **__: object())
+    monkeypatch.setattr(WorkerProcess, "open", crew.start)
     crew.running = asyncio.create_task(crew.parent.run())
     await steered
     assert crew.all == []
@@ -86,7 +88,7 @@ async def test_one_that_the_system_starts_too_late_finishes_at_once(crew, monkey
         crew.parent.resize(0)
         return await crew.start(*words, **options)
 
-    monkeypatch.setattr(WorkerProcess, "start", start)
+    monkeypatch.setattr(WorkerProcess, "open", start)
     crew.parent.resize(1)
     assert (await crew.next()).retires
 
@@ -115,7 +117,8 @@ async def test_the_end_of_the_steering_ends_all(monkeypatch, caplog):
         raise RuntimeError("a bug")
 
     crew = Crew(2, steer=steer)
-    monkeypatch.setattr(WorkerProcess, "start", crew.start)
+    monkeypatch.setattr(module, "spawn", lambda *_, **__: object())
+    monkeypatch.setattr(WorkerProcess, "open", crew.start)
     async with asyncio.timeout(30):
         assert await crew.parent.run() == Status.FAILED
     assert "parent_failed error='RuntimeError: a bug" in caplog.text

@@ -138,7 +138,7 @@ class BlockingLink(Link):
         self._timeout = -1.0
 
     def __del__(self) -> None:
-        self._socket.close()  # a child process drops those of its parent
+        self._socket.close()  # a child process drops the sockets of its parent
 
     @classmethod
     async def dial(cls, target: Target, timeout_s: float) -> Self:

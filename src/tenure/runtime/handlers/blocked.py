@@ -120,7 +120,7 @@ class LoopWatch:
 
 def _location(frame: FrameType | None) -> str | None:
     """The innermost frame of the user's code in one turn of the event loop, as `file:line in function`."""
-    # The last frame of a turn is that of asyncio's handle, or, as uvloop has none in Python, that of its run_forever.
+    # The last frame of a turn belongs to asyncio's handle; uvloop has no handle in Python, so there to run_forever.
     while (
         frame is not None and frame.f_code is not asyncio.Handle._run.__code__ and frame.f_code.co_name != "run_forever"
     ):
