@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 
 from tenure.bootstrap import command_of
 from tenure.cli.logs import log_in_thread
+from tenure.core.errors import TenureError
 from tenure.processes.config import ParentConfig
 from tenure.processes.reload import check_reload
 from tenure.processes.spawn import spawn_first
@@ -31,7 +33,12 @@ def run_parent(config: ParentConfig) -> int:
         import asyncio
 
         from tenure.processes.parent import Parent
+        from tenure.protocols.registry import engine_for
+        from tenure.settings import Settings
 
+        with contextlib.suppress(TenureError):  # most apps use the protocol of the settings
+            settings = Settings.load()
+            engine_for(settings.protocol, settings)
         status = asyncio.run(Parent(config, first).run())
     finally:
         is_written = end_log()
