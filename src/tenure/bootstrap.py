@@ -7,6 +7,7 @@ may contain a module with the name of a standard one.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -35,6 +36,7 @@ def _main() -> None:
         signal.signal(signal.SIGINT, lambda *_: None)
         # It holds no job until it has loaded the app and handles signals itself.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+        gc.disable()  # until the app is loaded: the collector would look again and again at what stays
     folder = str(FILE.parent.parent)
     # Load the package by its location: another Tenure may come earlier on the path.
     spec = PathFinder.find_spec(FILE.parent.name, [folder])

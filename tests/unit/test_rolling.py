@@ -11,6 +11,9 @@ import pytest
 
 from tenure.processes import parent as module
 from tenure.processes.child import WorkerProcess
+from tenure.processes.config import ParentConfig
+from tenure.processes.parent import Parent
+from tenure.processes.spawn import FirstProcess
 from tests.support.crew import Crew, Played
 
 
@@ -134,3 +137,13 @@ async def test_a_reload_continues_after_the_system_could_not_start_a_process(cre
     for one in list(crew.all):
         one.end()
     assert (await crew.next()).slot == 0
+
+
+async def test_a_signal_that_came_before_the_parent_was_loaded_stops_it(monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(module, "spawn", refuse)
+    early = FirstProcess((), None, [signal.SIGTERM])
+    async with asyncio.timeout(30):
+        assert await Parent(ParentConfig(lambda descriptor: []), early).run() == 0

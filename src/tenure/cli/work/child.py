@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import faulthandler
+import gc
 import logging
 import os
 import signal
@@ -63,6 +64,8 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
         os.environ["TENURE_URL"] = url
     log_setup = LogSetup.current()
     app = load(name)
+    gc.freeze()  # what is loaded now stays
+    gc.enable()
     refuse_patched()
     if url is not None and app.settings.url != url:
         raise UserError(f"{name} sets the URL of its Redis, so --url cannot. Leave out one of the two.")
