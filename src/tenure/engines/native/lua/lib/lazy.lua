@@ -3,8 +3,8 @@
 -- Needs: KEYS. Defines: gates, has_limits, has_places, lazy, limited, limits, make_limits, open_lanes, passes, places,
 -- rates, reservations, shapes, shared_key, starts, use_limits, uses_features. Redis: reads.
 
--- The metatable of a table with functions as entries that add the other functions. Each adds functions for one purpose; they
--- are called one after the other until the function that is asked for is there.
+-- The metatable of a table with functions as entries that add the other functions. Each adds functions for one purpose;
+-- they are called one after the other until the function that is asked for is there.
 local lazy = {
   __index = function(made, name)
     local stage = table.remove(made, 1)
