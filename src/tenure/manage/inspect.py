@@ -33,6 +33,8 @@ FOUND_MAX: Final = 1_000
 STACK_LOOKS: Final = 20
 """How often `stacks` reads what the worker has announced."""
 STACK_LOOK_S: Final = 0.25
+STACK_ASKS: Final = 4
+"""After so many looks the worker is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +258,9 @@ class JobSearch(Inspect):
         before = yield from _worker(engine, name)
         if before is None:
             return None
-        yield from presence.ask_stacks(name)
-        for _ in range(STACK_LOOKS):
+        for look in range(STACK_LOOKS):
+            if look % STACK_ASKS == 0:  # the message is lost on a worker that has started but does not listen yet
+                yield from presence.ask_stacks(name)
             yield Work(partial(time.sleep, STACK_LOOK_S))
             view = yield from _worker(engine, name)
             if view is not None and view.stacks_ms not in (None, before.stacks_ms):
