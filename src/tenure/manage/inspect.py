@@ -34,7 +34,7 @@ STACK_LOOKS: Final = 20
 """How often `stacks` reads what the worker has announced."""
 STACK_LOOK_S: Final = 0.25
 STACK_ASKS: Final = 4
-"""After so many looks the worker is asked again."""
+"""The worker is asked again with each fourth look."""
 
 
 @dataclass(frozen=True, slots=True)
