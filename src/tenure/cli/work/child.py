@@ -64,7 +64,6 @@ def run_child(name: str, options: WorkerOptions, start: Start, *, parent: int, u
         os.environ["TENURE_URL"] = url
     log_setup = LogSetup.current()
     app = load(name)
-    gc.freeze()  # what is loaded now stays
     gc.enable()
     refuse_patched()
     if url is not None and app.settings.url != url:
