@@ -81,7 +81,8 @@ class Turns:
     def order(self, posted: int | None) -> list[int]:
         """The partitions to claim from: until the worker has what it wants, or none is left."""
         now = self.clock()
-        for partition, at in list(self.due.items()):
+        # Copies: another thread may change the dictionary while a loop over it, or even `list`, is interrupted.
+        for partition, at in self.due.copy().items():
             if at <= now:
                 self.due.pop(partition, None)
                 self.note(partition)
@@ -139,7 +140,7 @@ class Turns:
         free = [self._refused.get(one, 0.0) for one in self.waiting.copy()]
         if any(at <= now for at in free):
             return 0
-        times = [*self.due.values(), *free]
+        times = [*self.due.copy().values(), *free]
         return max(1, int((min(times) - now) * limits.SECOND)) if times else None
 
     def beats(self, held: Collection[int]) -> list[int]:
