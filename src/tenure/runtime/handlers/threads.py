@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -56,6 +57,7 @@ class ThreadPool(Generic[T]):
         self._threads = 0
         self._busy = 0
         self._again: asyncio.TimerHandle | None = None
+        self._recursion = sys.getrecursionlimit()
 
     def submit(self, work: Callable[[], T]) -> None:
         self._busy += 1
@@ -92,6 +94,10 @@ class ThreadPool(Generic[T]):
         while (work := self._todo.get()) is not None:
             self._finished.append(work())
             del work  # an idle thread would keep what its last call had
+            if (
+                sys.getrecursionlimit() < self._recursion
+            ):  # a handler has lowered it, for the loop and its connections too
+                sys.setrecursionlimit(self._recursion)
             # Race with _drain: it lowers the flag before it takes anything, so if the flag is up here, what was just
             # appended will be seen. Two threads may both raise it: one wake-up too many is harmless.
             if not self._woken:
