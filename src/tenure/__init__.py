@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from tenure.runtime.jobs.job import current_job as current_job
     from tenure.runtime.jobs.job import must_stop as must_stop
     from tenure.runtime.jobs.job import progress as progress
+    from tenure.runtime.jobs.job import then as then
     from tenure.runtime.observe.format import JsonFormatter as JsonFormatter
     from tenure.settings import Settings as Settings
 
@@ -181,7 +182,7 @@ _HOMES = {
     "protocols.redis_work_queue": "RedisWorkQueue",
     "protocols.worqr": "Worqr",
     "runtime.handlers.middleware": "CallNext CallNextSync",
-    "runtime.jobs.job": "Job check_cancelled current_job must_stop progress",
+    "runtime.jobs.job": "Job check_cancelled current_job must_stop progress then",
     "runtime.observe.format": "JsonFormatter",
     "settings": "Settings",
 }

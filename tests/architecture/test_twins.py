@@ -31,7 +31,7 @@ CLASSES: tuple[type, ...] = (
 )
 
 NO_TRAFFIC = {
-    "Task": {"call", "job", "using", "scheduled", "spec", "template", "decode", "rebuild"},
+    "Task": {"built", "call", "job", "using", "scheduled", "spec", "template", "decode", "rebuild"},
     "Queue": {"job"},
     "JobHandle": set(),
     "Inspect": set(),

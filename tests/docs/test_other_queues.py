@@ -29,6 +29,7 @@ SEARCHED: Mapping[Feature, tuple[str, ...]] = {
     Feature.LIMITS: ("rate_limit", "RateLimiter", "lock_task", "ConcurrencyLimit"),
     Feature.SHARES: ("fair shares",),
     Feature.EXPIRES: ("expires",),
+    Feature.FLOWS: ("link_error", "depends_on"),
     Feature.PARTITIONS: ("over many nodes",),
 }
 """Names and words by which users of other queues look for a feature; they are never among what is missing."""

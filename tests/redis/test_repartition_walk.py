@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tenure.core.errors import InvalidArgument
-from tenure.core.job import Lease, State
+from tenure.core.job import Lease, NewJob, State
 from tenure.core.outcome import Completed, Failed, Outcome, Retried
 from tenure.core.partitions import place_of
-from tenure.core.shape import CancelAnswer, Until
+from tenure.core.shape import CancelAnswer, Shape, Until
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer
 from tests.support.engines import NATIVE
@@ -52,6 +52,7 @@ class Walk:
         self.known: set[str] = set()
         self.held: dict[str, tuple[World, Lease]] = {}
         self.failed: set[str] = set()
+        self.completed: set[str] = set()
         self.parked: set[str] = set()
         self.deaths = itertools.count()
         self.known.add("first")
@@ -107,6 +108,7 @@ class Walk:
             id, lane = lease.record.id, lease.record.shape.lane
             assert id in self.known
             assert id not in self.held
+            assert id not in self.completed
             if lane is not None:
                 assert lane not in self.parked
                 assert lane not in {held.record.shape.lane for _, held in self.held.values()}, "one at a time"
@@ -120,14 +122,33 @@ class Walk:
         id = self.draw.choice(list(self.held))
         _, lease = self.held.pop(id)
         outcome: Outcome = OUTCOMES[self.draw.choice("ccfr")]
-        assert self.one.settle(lease, outcome)
+        if isinstance(outcome, Completed) and self.draw.random() < 0.3:
+            self.complete_and_follow(lease)
+        else:
+            assert self.one.settle(lease, outcome)
         if isinstance(outcome, Retried):
             return
+        if isinstance(outcome, Completed):
+            self.completed.add(id)
         if id in self.lane_of and id not in self.late:
             self.waiting[self.lane_of[id]].remove(id)
         self.keys = {key: owner for key, owner in self.keys.items() if owner != id}
         if isinstance(outcome, Failed) and not id.startswith("window "):
             self.failed.add(id)
+
+    def complete_and_follow(self, lease: Lease) -> None:
+        """Two jobs follow this one. The worker may die before they are where they belong: then they come later."""
+        name, n = self.draw.choice(NAMES), next(self.numbers)
+        plain, laned = f"plain {n}", f"lane {name} {n:05}"
+        jobs = NewJob("q", plain, b"p"), NewJob("q", laned, b"p", shape=Shape(lane=name))
+        settling = self.one.engine.settle([(lease, Completed(b"r", 30 * DAY_MS, jobs))])
+        calls = self.draw.choice([1, 2, 3, 4, 5, 6, 99])
+        if stop_after(calls, settling, self.driver, f"settler-{next(self.deaths)}"):
+            self.waiting.setdefault(name, []).append(laned)
+        else:
+            self.late.add(laned)
+        self.lane_of[laned] = name
+        self.known |= {plain, laned}
 
     def retry(self) -> None:
         """A failed job again: it comes behind those of its lane."""
@@ -201,8 +222,11 @@ class Walk:
             view = self.one.run(self.one.engine.queue("q"))
             if view.counts[State.SCHEDULED]:
                 self.pass_time()
-            if view.repartition is None and not any(
-                view.counts[state] for state in (State.READY, State.SCHEDULED, State.ACTIVE)
+            on_their_way = self.server.command("KEYS", "*}:outs")
+            if (
+                view.repartition is None
+                and not on_their_way
+                and not any(view.counts[state] for state in (State.READY, State.SCHEDULED, State.ACTIVE))
             ):
                 break
         else:

@@ -137,7 +137,11 @@ class FakeEngine:
     lanes = property(lambda self: self._having(Feature.LANES))
     limits = property(lambda self: self._having(Feature.LIMITS))
     delays = property(lambda self: self._having(Feature.DELAY))
+    flows = property(lambda self: self._having(Feature.FLOWS))
     settings = property(lambda self: self._having(Feature.PAUSE))
+
+    def text_of(self, job: NewJob) -> str:
+        return f"{job.queue}/{job.task}/{job.payload.hex()}"
 
     def add(self, *ids: str, queue: str = "q", task: str | None = "t", **more: Any) -> None:
         counts = {"failures": more.pop("failures", 0), "crashes": more.pop("crashes", 0)}

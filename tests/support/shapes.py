@@ -14,7 +14,7 @@ from tenure.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
     b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds expires"
-    b" schedules ticks due moved".split()
+    b" schedules ticks due moved then outs in".split()
 )
 
 
@@ -41,6 +41,7 @@ def shape_faults(found: Mapping[bytes, Key]) -> list[str]:
         *_notes(found),
         *_schedules(found),
         *_expiries(found),
+        *_follow_ups(found),
     ]
 
 
@@ -184,6 +185,14 @@ def _expiries(found: Mapping[bytes, Key]) -> list[str]:
     return [
         f"{id!r} waits and may expire, or is listed, not both" for id in waiting ^ set(_value(found, b"expires", {}))
     ]
+
+
+def _follow_ups(found: Mapping[bytes, Key]) -> list[str]:
+    """What follows a job is there as long as the job, and the queues that jobs are on their way to are listed."""
+    there = {*_value(found, b"jobs", {}), *_value(found, b"kept", {})}
+    wrong = [f"jobs follow {id!r}, which is gone" for id in _value(found, b"then", {}) if id not in there]
+    listed = _value(found, b"outs", set()) ^ _named(found, b"out:").keys()
+    return wrong + [f"jobs for {queue!r} are on their way, or it is listed, not both" for queue in listed]
 
 
 def _schedules(found: Mapping[bytes, Key]) -> list[str]:

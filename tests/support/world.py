@@ -220,6 +220,13 @@ class World:
         """Write another program's data into the queue, so that the engine refuses it."""
         self.entry.spoil(self.server, NAMESPACE, queue)
 
+    def repair(self, queue: str) -> None:
+        """Remove what `spoil` has written."""
+        start = self.engine.prefix(queue).encode()
+        for name, key in keys(self.server).items():
+            if name.startswith(start) and key.kind == "string" and key.value == b"x":
+                self.command("DEL", name)
+
     def set_layout(self, version: int | None, queue: str = "q") -> None:
         self.entry.set_layout(self.server, NAMESPACE, queue, version)
 

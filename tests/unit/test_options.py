@@ -230,8 +230,14 @@ OPTIONS: dict[str, Any] = {
     "limits": [Limit("mail", per_second=2, per_day=50), Limit("gpu", concurrency=4, cost=2)],
     "share": "tenant 7",
     "expires": 30,
+    "on_failed": lambda task: task.call(2),
 }
-"""A value of each option that a job has."""
+"""A value of each option that a job has; for some, what makes it for a task."""
+
+
+def option(name: str, task: Any) -> dict[str, Any]:
+    value = OPTIONS[name]
+    return {name: value(task) if callable(value) else value}
 
 
 class TestEveryOption:
@@ -244,7 +250,7 @@ class TestEveryOption:
         task = app.task(double)
         plain = {"lane": "a"} if name == "lane_limit" else {}
         task.using(**plain).enqueue(1)
-        task.using(**plain, **{name: OPTIONS[name]}).enqueue(1)
+        task.using(**plain, **option(name, task)).enqueue(1)
         before, job = engine.enqueued
         assert replace(job, id=before.id) != before
         record = read_record(job.queue, b"a", b"1760000000000000000 " + write_record(job))
@@ -256,7 +262,7 @@ class TestEveryOption:
         task.enqueue(1)
         for name in OPTIONS.keys() - {"queue", "lane_limit"}:
             with pytest.raises(UnsupportedFeature):
-                task.using(**{name: OPTIONS[name]}).enqueue(1)
+                task.using(**option(name, task)).enqueue(1)
 
 
 class TestExpires:

@@ -5,7 +5,7 @@ import struct
 import pytest
 from msgspec.structs import replace
 
-from tenure.core.job import ErrorInfo, JobRecord, Lease
+from tenure.core.job import ErrorInfo, JobRecord, Lease, NewJob
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Released, Retried, Unroutable
 from tenure.core.shape import Progress, Shape, UniqueRule
 from tenure.runtime.isolation.channel import PROCESS_ORDER_MAX
@@ -65,6 +65,7 @@ SAID = [
         Done(4, outcome)
         for outcome in (
             Completed(b"\x00\xff", 5),
+            Completed(b"", 0, (NewJob("q", "1", b"\x00\xff", 5, task="t", shape=SHAPE, headers={"tenant": "é"}),)),
             Retried(ERROR, 7),
             Failed(ERROR),
             Broken(ERROR),

@@ -114,6 +114,7 @@ class Tenure(DefinesTasks, WithHooks):
         )
         self.protocol: WireProtocol | str = settings.protocol if protocol is None else protocol  # as it was given
         check_url(settings.url, is_given=url is not None)
+        self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._client = Client(
             settings,
             engine_for(self.protocol, settings),
@@ -121,8 +122,8 @@ class Tenure(DefinesTasks, WithHooks):
             middleware=self._enqueue_middleware,
             conversion=Conversion(() if codecs is None else codecs),
             large=checked_store(large),
+            tasks=self._tasks,
         )
-        self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
         self._passed = PassedTime()
@@ -183,8 +184,8 @@ class Tenure(DefinesTasks, WithHooks):
         found = [spec for task in self._tasks.values() for spec in task.specs]
         found += [handler.spec for handler in self._handlers.values()]
         lacking = "" if Feature.SNOOZE in self.engine.features else self.engine.name
-        declared = self.limits.declared()
-        return tuple(replace(spec, limits=declared, protocol_without_snooze=lacking) for spec in found)
+        limits, follow = self.limits.declared(), self._client.follow_up
+        return tuple(replace(one, limits=limits, protocol_without_snooze=lacking, follow=follow) for one in found)
 
     def include(self, router: Router, *, prefix: str = "", queue: str | None = None) -> None:
         """Add the tasks of a router: see `Router`. Those that the router defines later are added at once.
@@ -220,8 +221,8 @@ class Tenure(DefinesTasks, WithHooks):
         taken = {key: one.accepts for key, one in others.items() if not redefines(one.__wrapped__, task.__wrapped__)}
         check_free(name, definition.given.earlier, taken)
         task._bind(self._client, name, definition.policy(queue, self._defaults))
-        for key in self._tasks.keys() - others.keys():  # its router is included again
-            del self._tasks[key]
+        for key in self._tasks.keys() - others.keys():
+            del self._tasks[key]  # its router is included again
         self._tasks[name] = task
 
     def handler(
@@ -319,9 +320,8 @@ class Tenure(DefinesTasks, WithHooks):
         stay. Raises `InvalidArgument` for an app without `large`, and what the store raises.
         """
         age_ms = names.duration_ms(older_than, "older_than", least_ms=0, most_ms=limits.MAX_DELAY_MS)
-        counts = Counter({"deleted": 0, "used": 0, "unknown": 0})
-        counts.update(self._client.large.clean(self.engine, self._client.run, age_ms / limits.SECOND))
-        return dict(counts)
+        counts = Counter(self._client.large.clean(self.engine, self._client.run, age_ms / limits.SECOND))
+        return {"deleted": 0, "used": 0, "unknown": 0} | counts
 
     def testing(self) -> Testing:
         """Return what tests need: run due jobs in this process, move their times, look for enqueued calls.
@@ -389,8 +389,7 @@ class Tenure(DefinesTasks, WithHooks):
         await self.aclose()
 
     def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]:
-        """Return the definitions of all schedules in code on these queues. Raises `InvalidArgument` for a name that
-        two of them have."""
+        """Return the schedules in code on these queues. Raises `InvalidArgument` for a name that two of them have."""
         return tuple(spec for spec in scheduled_by(self._tasks.values(), source) if spec.queue in queues)
 
     def _queue_name(self, queue: object) -> str:

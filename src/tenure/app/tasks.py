@@ -196,10 +196,12 @@ class Task(Generic[P, R, C]):
         `limits`: a list of `Limit`; the job starts when all of them allow it; [] removes the task's limits. `share`:
         jobs of different shares of a queue are claimed in turns, as in "tenant:{tenant}"; not with a lane. Neither goes
         with a priority. `expires`: seconds, a `timedelta` or a `datetime`; a job that no worker has claimed by then, a
-        retry included, ends in `cancelled` with the error type `Expired`.
+        retry included, ends in `cancelled` with the error type `Expired`. `on_failed`: a call that is enqueued when the
+        job ends in `failed` or `broken` or expires, or is purged or discarded while it waits; its
+        header `failed_job` names the job, as "queue/id".
 
-        None keeps an option, except for `timeout` (no limit), `lane`, `share`, `unique` and `expires` (none). Raises
-        `InvalidArgument` for a wrong option, and for options that contradict each other.
+        None keeps an option, except for `timeout` (no limit), `lane`, `share`, `unique`, `expires` and `on_failed`
+        (none). Raises `InvalidArgument` for a wrong option, and for options that contradict each other.
         """
         task: Task[P, R, C] = object.__new__(Task)
         task.__dict__.update(self.__dict__)
@@ -282,6 +284,10 @@ class Task(Generic[P, R, C]):
         thumbnail.job(request.args["id"]).result(timeout=0)
         """
         return JobHandle(self._client, self.queue, names.known_id(id), results=self.results)
+
+    def built(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job that a call becomes when it is enqueued. Sends nothing."""
+        return self._client.job(self._source, call.payload, self._options_of(call))
 
     def template(self, call: TaskCall[Any]) -> NewJob:
         """Return the job that a call becomes, as schedules enqueue it: without enqueue middleware. Sends nothing."""

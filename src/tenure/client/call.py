@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -10,6 +10,9 @@ from tenure.client.options import Options
 from tenure.core.encoding.codec import Misfit, read
 from tenure.core.errors import InvalidArgument, PayloadInvalid, invalid
 from tenure.core.task import Arguments
+
+if TYPE_CHECKING:
+    from tenure.core.job import NewJob
 
 R = TypeVar("R")
 
@@ -34,6 +37,14 @@ class TaskCall(Struct, Generic[R], frozen=True, gc=False):
         if self.options != Options():
             raise InvalidArgument("payload must be a call without options (`using`): the job keeps its own.")
         return self.payload
+
+
+class Built(Protocol):
+    """A task of the app."""
+
+    def built(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job that a call becomes when it is enqueued."""
+        ...
 
 
 def as_arguments(payload: bytes) -> Arguments:

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
+from tenure.client.call import TaskCall
 from tenure.client.large import LargePayloads
 from tenure.client.limit import filled, rules_of_job
-from tenure.client.outgoing import AroundEnqueue, EnqueueMiddleware, after_middleware
+from tenure.client.outgoing import AroundEnqueue, EnqueueMiddleware, after_middleware, surrounded
 from tenure.client.unique import keyed
 from tenure.core import limits, names
 from tenure.core.encoding.codec import decode_json
 from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
-from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning
+from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning, invalid
+from tenure.core.functions import without_warning
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.ports import needed
 from tenure.core.shape import PLAIN, Shape
@@ -31,11 +33,13 @@ from tenure.core.unsupported import unsupported
 
 if TYPE_CHECKING:
     from tenure.client.batches import EnqueueBatches
+    from tenure.client.call import Built
     from tenure.client.connections import Runner
     from tenure.client.limit import Limit
     from tenure.client.options import Options
     from tenure.core.engine import FullEngine
     from tenure.core.stores import PayloadStore
+    from tenure.core.task import Call
     from tenure.settings import Settings
 
 P = ParamSpec("P")
@@ -44,6 +48,8 @@ T = TypeVar("T")
 
 _NO_SIGNS: Final = bytes.maketrans(b"+/", b"ab")
 _ID_LENGTH: Final = 14
+MAX_ON_FAILED: Final = 8 * 1024
+"""The most bytes of the call of `on_failed`, as it stands in a record."""
 _PAIRS_DRAWN: Final = 32
 
 
@@ -93,11 +99,14 @@ class Client:
         middleware: Sequence[EnqueueMiddleware] = (),
         conversion: Conversion = BUILT_IN,
         large: PayloadStore | None = None,
+        tasks: Mapping[str, Built] | None = None,
     ) -> None:
         self._checked: tuple[Options, Mapping[str, Any]] | None = None
         """The options of the previous job, and what its shape has of them."""
         self.use(settings, engine, runner)
         self._middleware = middleware
+        self.tasks: Mapping[str, Built] = {} if tasks is None else tasks
+        """The tasks of the app, by their names."""
         self.around: list[AroundEnqueue] = []
         """Instruments around the enqueues, the outermost first."""
         self.conversion = conversion
@@ -161,6 +170,23 @@ class Client:
         if self._middleware:
             job = after_middleware(self._middleware, job)
         return job
+
+    def follow_up(self, call: Call, field: str = "then") -> NewJob:
+        """Build the job of a call that is to follow a job of this app. Sends nothing.
+
+        `field`: what errors name. Raises `InvalidArgument`, `PayloadTooLarge` and `UnsupportedFeature`.
+        """
+        self.require(Feature.FLOWS)
+        if not isinstance(call, TaskCall):
+            raise invalid(field, "a call of a task, as in report.call(...)", without_warning(call))
+        if call.task not in self.tasks:
+            raise invalid(field, "a call of a task of this app", f"a call of {call.task}")
+        if call.options.durable is not None:
+            raise InvalidArgument(f"{field}: durable cannot be set for a follow-up job: it is as durable as its cause.")
+        if len(call.payload) > self.payload_limit:
+            raise PayloadTooLarge(len(call.payload), self.payload_limit)
+        with surrounded(self.around, [self.tasks[call.task].built(call)]) as [job]:
+            return job
 
     def builder(self, source: JobSource, options: Options) -> Callable[[bytes], NewJob]:
         """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
@@ -234,6 +260,11 @@ class Client:
             arguments = decode_json(source.arguments(payload)) if has_fields and source.task is not None else {}
             made["limits"] = rules_of_job(found, arguments) if found else ()
             made["share"] = filled(share, arguments, "share") if share else None
+        if "on_failed" in given:
+            port, job = self.needed(self.engine.flows, Feature.FLOWS), self.follow_up(given["on_failed"], "on_failed")
+            made["on_failed"] = port.text_of(job)
+            if len(made["on_failed"]) > MAX_ON_FAILED:
+                raise invalid("on_failed", f"a call of at most {MAX_ON_FAILED:,} bytes", f"{len(made['on_failed']):,}")
         return Shape(**made)
 
     def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
 from tenure.client.unique import public_view
@@ -16,14 +16,15 @@ from tenure.core import limits, names
 from tenure.core.encoding.codec import note_of
 from tenure.core.encoding.signature import Results
 from tenure.core.engine import Feature
-from tenure.core.errors import JobFailed, JobNotFound, ResultError, ResultTimeout
+from tenure.core.errors import JobFailed, JobNotFound, NotDurable, ResultError, ResultTimeout
 from tenure.core.hints import JOB_METHODS, pointing
 from tenure.core.job import JobView, State
 from tenure.core.ports import ResultPort
 from tenure.core.shape import CancelAnswer, Conflict
-from tenure.core.steps import Steps
+from tenure.core.steps import Steps, durably
 
 if TYPE_CHECKING:
+    from tenure.client.call import TaskCall
     from tenure.client.client import Client
 
 RESULT_WAIT_MS: Final = 2_000
@@ -150,6 +151,32 @@ class JobHandle(Generic[R]):
 
     acancel = asynchronous(cancel)
 
+    @blocking
+    def then(self, call: TaskCall[Any]) -> Steps[None]:
+        """Enqueue a call in the step that completes this job; at once if it has completed.
+
+            job = thumbnail.enqueue("cat.png")
+            job.then(publish.call("cat.png"))
+
+        The call waits with the job, through retries, `tenure retry` of a failed one too, and is gone with its record.
+        A persistent job never completes. Raises `JobNotFound`, `JobFailed` (the job has ended otherwise),
+        `InvalidArgument` (also for more than 1,000 calls), `PayloadTooLarge`, `UnsupportedFeature` and `NotDurable`.
+        """
+        job = self._client.follow_up(call)
+        port = self._client.needed(self._client.engine.flows, Feature.FLOWS)
+        replicas = self._client.replicas(None)
+        done = yield from durably(port.follow(self.queue, self.id, job), replicas)
+        state = done.answer
+        if state is None:
+            raise _not_found(self)
+        if state.ended and state is not State.COMPLETED:
+            view = yield from self._client.engine.job(self.queue, self.id)
+            raise _not_found(self) if view is None else _failure(view)
+        if done.replicas < replicas:
+            raise NotDurable((job.id,), done.replicas, replicas, done.trouble)
+
+    athen = asynchronous(then)
+
     def _waiting(self, timeout: float | None) -> Waiting:
         self._client.require(Feature.RESULTS)
         return Waiting(seconds_or_none(timeout))
@@ -210,7 +237,7 @@ class JobHandle(Generic[R]):
 
     def _result(self, view: JobView | None) -> R:
         if view is None or not view.state.ended:
-            raise JobNotFound(f"Queue {self.queue!r} has no job {self.id!r}, or its record has expired.")
+            raise _not_found(self)
         if view.state is not State.COMPLETED:
             raise _failure(view)
         results = self._results or Results(f"job {self.id!r}", conversion=self._client.conversion)
@@ -245,6 +272,10 @@ class Waiting:
     def left_s(self) -> float:
         """Return the seconds that are left."""
         return self._until - time.monotonic()
+
+
+def _not_found(job: JobHandle[Any]) -> JobNotFound:
+    return JobNotFound(f"Queue {job.queue!r} has no job {job.id!r}, or its record has expired.")
 
 
 def _failure(view: JobView) -> JobFailed:

@@ -15,6 +15,7 @@ from tenure.client.limit import checked_limits, fields_of
 from tenure.client.unique import rule_of
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.functions import without_warning
 from tenure.core.hints import option_hint
 from tenure.core.shape import Conflict, UniqueRule, Until
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from tenure.client.limit import Limit, LimitsOption
     from tenure.client.unique import UniqueOption
+    from tenure.core.task import Call
 
 
 class AttemptOptions(TypedDict, total=False):
@@ -44,6 +46,7 @@ class ShapeOptions(TypedDict, total=False):
     limits: LimitsOption
     share: str | None
     expires: float | timedelta | datetime | None
+    on_failed: Call | None
 
 
 class ManyOptions(ShapeOptions, AttemptOptions, total=False):
@@ -127,6 +130,12 @@ def _expires(expires: object, name: str) -> str:
     return f"+{names.duration_ms(expires, name, most_ms=limits.MAX_DELAY_MS)}"
 
 
+def _call(call: object, name: str) -> object:
+    if call is not None and not (hasattr(call, "task") and hasattr(call, "payload")):
+        raise invalid(name, "a call of a task, as in report.call(...)", without_warning(call))
+    return call or False
+
+
 def _share(share: object, name: str) -> str:
     template = "" if share is None else names.limit_template(share, name)
     fields_of(template, name)
@@ -151,6 +160,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "limits": Option(checked_limits),
     "share": Option(_share, none=True),
     "expires": Option(_expires, none=True),
+    "on_failed": Option(_call, none=True),
 }
 """The options of a job but for `delay` and `run_after`, which are checked together. Each is a field of `Options`."""
 
@@ -159,7 +169,8 @@ class Options(Struct, frozen=True, gc=False):
     """The options of one job, checked. None: not given.
 
     `delay_ms` and `run_at_ms` are set together: 0 and a time, or a number and None. `timeout_ms` 0: no limit. `lane` ""
-    and `unique` False: none, even if the task has one; so do empty `headers`, `limits`, `share` and `expires`.
+    and `unique` False: none, even if the task has one; so do empty `headers`, `limits`, `share` and `expires`,
+    and `on_failed` False.
     """
 
     id: str | None = None
@@ -178,6 +189,7 @@ class Options(Struct, frozen=True, gc=False):
     limits: tuple[Limit, ...] | None = None
     share: str | None = None
     expires: str | None = None
+    on_failed: Call | Literal[False] | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:
         """Return these options with some of them changed. `known`: the names that are allowed here.

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from tenure.core import limits
 from tenure.core.features import Feature as Feature
 from tenure.core.features import Trait as Trait
-from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, State
+from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, Page, QueueView, Refused, State
 from tenure.core.outcome import Outcome
 from tenure.core.ports import Ports
 from tenure.core.shape import CancelAnswer, CancelCount, QueueSettings, Shape
@@ -102,7 +102,8 @@ class Maintained:
 
     `poisoned`: jobs that ended in `broken` since the last call, because they crashed too often; each is named once, and
     not at all when the answer is lost. `next_ms`: how long until the next round should be; -1 for no wish. `tick_ms`:
-    until a schedule of the queues is due; None: they have no schedules.
+    until a schedule of the queues is due; None: they have no schedules. `refused`: other queues that do not take the
+    jobs that are on their way to them.
     """
 
     promoted: int = 0
@@ -113,6 +114,7 @@ class Maintained:
     poisoned: tuple[JobView, ...] = ()
     next_ms: int = -1
     tick_ms: int | None = None
+    refused: tuple[Refused, ...] = ()
 
 
 class Engine(Ports, Protocol):

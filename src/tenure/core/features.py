@@ -44,6 +44,8 @@ class Feature(StrEnum):
     PRIORITIES = "priorities", "priorities"
     EXPIRES = "expires", "jobs that expire"
     """A job that has not begun by a time ends in `cancelled`."""
+    FLOWS = "flows", "follow-up jobs"
+    """The completion of a job enqueues others."""
     UNIQUE = "unique", "unique jobs"
     """Jobs that are unique by their task and arguments until they have ended; a second one is rejected."""
     UNIQUE_KEYS = "unique_keys", "unique jobs by keys, windows or other conflict rules"

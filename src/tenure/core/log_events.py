@@ -261,9 +261,9 @@ REDIS: Final[Mapping[str, LogEvent]] = {
     "redis_refused": LogEvent(
         ERROR,
         "Redis refuses a call of the worker; the worker continues with the rest and tries again.",
-        "`what`: `access` (the user or the password), `claim` or `settle` (of `queue`; the other queues are served), "
-        "`subscribe` (warning: cancel requests arrive with the next heartbeat), `progress` (warning), "
-        "`partitions` (the process continues by the maps that it has read), or a loop. Once for each error",
+        "`what`: `access` (the user or the password), `claim`, `settle` or `follow-ups` (jobs that go to `queue`; the "
+        "other queues are served), `subscribe` (warning: cancel requests arrive with the next heartbeat), `progress` "
+        "(warning), `partitions` (the process continues by the maps that it has read), or a loop. Once for each error",
     ),
     "redis_restored": LogEvent(
         WARNING, "Redis responds, or accepts such calls, again.", "`after_s`: after how long; `what`: as above"

@@ -10,15 +10,19 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from tenure.core.job import ErrorInfo, LeaseRef
+from tenure.core.job import ErrorInfo, LeaseRef, NewJob
 from tenure.core.limits import COMPLETED_TTL_MS
 
 
 class Completed(Struct, frozen=True, gc=False, tag=True):
-    """The handler returned. `result` is encoded; with `result_ttl_ms` 0 no record is kept."""
+    """The handler returned. `result` is encoded; with `result_ttl_ms` 0 no record is kept.
+
+    `follow`: jobs that are enqueued in the step that completes this one. They need `Feature.FLOWS`.
+    """
 
     result: bytes = b""
     result_ttl_ms: int = COMPLETED_TTL_MS
+    follow: tuple[NewJob, ...] = ()
 
 
 class Retried(Struct, frozen=True, gc=False, tag=True):

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from tenure.core import limits
 from tenure.core.features import Feature
-from tenure.core.job import JobView, Lease
+from tenure.core.job import JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.rates import LimitPort
 from tenure.core.schedules.schedule import SchedulePort
@@ -42,6 +42,19 @@ class ResultPort(Protocol):
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         """Store and publish the progress of a held job. False: the worker had lost it."""
+
+
+class FlowPort(Protocol):
+    """`Feature.FLOWS`. A completion with follow-up jobs is settled as any other."""
+
+    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+        """Let a job follow one of the queue: it is enqueued when that one completes, or now if it has completed.
+
+        Return the state of that one; None: unknown. If it has ended otherwise, nothing was done.
+        """
+
+    def text_of(self, job: NewJob) -> str:
+        """Write a job as `Shape.on_failed` has it: without spaces."""
 
 
 class LanePort(Protocol):
@@ -165,6 +178,8 @@ class Ports(Protocol):
     def partitions(self) -> PartitionPort | None: ...
     @property
     def history(self) -> HistoryPort | None: ...
+    @property
+    def flows(self) -> FlowPort | None: ...
     @property
     def presence(self) -> PresencePort | None: ...
     @property

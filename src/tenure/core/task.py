@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff, OwnBackoff
+from tenure.core.job import NewJob
 from tenure.core.rates import LimitRule
 from tenure.core.retries import RetryRule
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and named arguments of one call."""
+
+
+class Call(Protocol):
+    """A call of a task, not yet enqueued."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def payload(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class TaskSpec:
     use; 0: no limit. `persistent`: the default of its jobs. `warned`: which of the user's functions (backoff, retry
     rule) have failed and were logged, so that each is logged once. `limits`: those in the code of the whole app, with
     their names as there. `protocol_without_snooze`: the wire format, if it cannot hold a `Snooze`; else empty.
+    `follow` makes the job of a call that is to follow one of these jobs; it raises what the app refuses.
     """
 
     name: str | None
@@ -73,3 +84,4 @@ class TaskSpec:
     warned: set[str] = field(default_factory=set, compare=False, repr=False)
     limits: tuple[LimitRule, ...] = ()
     protocol_without_snooze: str = ""
+    follow: Callable[[Call], NewJob] | None = None

@@ -57,7 +57,7 @@ def job_document(view: JobView, parts: JobDetail = NO_PARTS) -> Document:
         "queue": view.queue,
         "state": view.state.value,
         "task": view.task,
-        **{name: value for name, value in asdict(shape).items() if name != "expires"},
+        **{name: value for name, value in asdict(shape).items() if name not in ("expires", "on_failed")},
         "expires_ms": shape.expires_ms(view.enqueued_ms or 0),
         "unique": shape.unique and {"key": shape.unique.key, "until": shape.unique.until.value},
         "limits": [asdict(rule) for rule in shape.limits],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tenure.core import limits
@@ -39,6 +39,8 @@ class Maintainer:
         self._env = context.env
         self._offered = offered
         self._ticks = ticks
+        self._refusing: dict[str, frozenset[str]] = {}
+        """By queue, others that did not take its follow-up jobs in the last round."""
 
     async def run(self) -> None:
         """Maintain at the start and then every `maintain_ms`, plus or minus 25 %, so that workers take turns.
@@ -76,8 +78,17 @@ class Maintainer:
             self._ticks(queue, done.tick_ms)
             for view in done.poisoned:
                 self._context.reports.poisoned(view)
+            self._log_refused(queue, {one.queue: one.reason for one in done.refused})
             if done.reclaimed or done.unparked:
                 log_event("queue_maintained", queue=queue, reclaimed=done.reclaimed, unparked=done.unparked)
             if not done.more:
                 break
         return unparked, next_ms
+
+    def _log_refused(self, queue: str, reasons: Mapping[str, str]) -> None:
+        before = self._refusing.get(queue, frozenset())
+        for other in reasons.keys() - before:
+            log_event("redis_refused", what="follow-ups", queue=other, error=reasons[other])
+        for other in before - reasons.keys():
+            log_event("redis_restored", what="follow-ups", queue=other)
+        self._refusing[queue] = frozenset(reasons)

@@ -251,7 +251,7 @@ def _take(items: deque[Item], most: int) -> list[Item]:
     while items:
         held, outcome = items[0]
         if type(outcome) is Completed:
-            size += len(outcome.result)
+            size += len(outcome.result) + sum(len(job.payload) for job in outcome.follow)
         if batch and (len(batch) >= most or size > limits.MAX_CALL_BYTES):
             group = held.lease.group
             if not group or group != batch[-1][0].lease.group:

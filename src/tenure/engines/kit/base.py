@@ -16,6 +16,7 @@ from tenure.core.job import WAITING, JobView, Page, QueueView, State
 from tenure.core.limits import PAGE_MAX, PURGE_ROUNDS
 from tenure.core.ports import (
     DelayPort,
+    FlowPort,
     HistoryPort,
     LanePort,
     PartitionPort,
@@ -62,6 +63,7 @@ class Scripted(metaclass=ABCMeta):
     settings: SettingsPort | None = None
     partitions: PartitionPort | None = None
     history: HistoryPort | None = None
+    flows: FlowPort | None = None
     presence: PresencePort | None = None
     requests: RequestPort | None = None
     _config: str

@@ -80,6 +80,7 @@ def weight_of(shape: Shape) -> int:
         + 6 * len(shape.limits)
         + 4 * (shape.share is not None)
         + (shape.expires is not None)
+        + (shape.on_failed != "")
         + shape.persistent
     )
 

@@ -290,6 +290,7 @@ class ScriptedEngine(Scripted):
         promoted = reclaimed = pruned = unparked = 0
         more, next_ms, tick_ms = False, -1, None
         poisoned: list[JobView] = []
+        refused: list[Refused] = []
         failures = Failures()
         for queue in queues:
             offered = (*tasks, RAW) if queue in raw_queues else tuple(tasks)
@@ -304,8 +305,10 @@ class ScriptedEngine(Scripted):
                 poisoned += done.poisoned
                 next_ms = min((ms for ms in (next_ms, done.next_ms) if ms >= 0), default=-1)
                 tick_ms = sooner(tick_ms, done.tick_ms)
+                refused += done.refused
         failures.end()
-        return Maintained(promoted, reclaimed, pruned, unparked, more, tuple(poisoned), next_ms, tick_ms)
+        moved = (promoted, reclaimed, pruned, unparked, more)
+        return Maintained(*moved, tuple(poisoned), next_ms, tick_ms, tuple(refused))
 
     def announce(self, worker: WorkerView) -> Steps[bool]:
         lasting = (PRESENCE_TTL_MS, META_TTL_MS)

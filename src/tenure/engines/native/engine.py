@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol
+from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.engine import Feature, Maintained, Trait
 from tenure.core.errors import QueueFull, ReplyError
 from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends
+from tenure.core.outcome import Completed, Outcome
 from tenure.core.partitions import split_place
 from tenure.core.shape import Progress
 from tenure.core.steps import Arg, Command, Invoke, Reply, Steps
@@ -23,6 +25,7 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
 from tenure.engines.native.control import NativeController
+from tenure.engines.native.flows import SENT, NativeFlows
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
 from tenure.engines.native.minutes import ends_args
 from tenure.engines.native.records import read_record, write_progress
@@ -32,8 +35,10 @@ from tenure.engines.native.wire import (
     TOO_LONG,
     WOKE,
     enqueue_call,
+    follow_args,
     new_part,
     outcome_part,
+    packed,
     read_enqueued,
     too_long,
 )
@@ -90,7 +95,10 @@ class NativeEngine(NativeScheduler, NativeController):
         super().__init__(self.config.timing, self.config.as_argument())
         self._lacking = frozenset()  # no job needs what this engine lacks: partitions
         self.results = self.schedules = self.limits = self.lanes = self.delays = self
-        self.settings = self.history = self.presence = self
+        self.settings = self.history = self.presence = self.flows = self
+        self._flows = NativeFlows(self, self.prepare, self.register, self.post_to)
+        self._sent: set[str] = set()
+        """Places that have left jobs for other queues since the last look."""
         self._full: dict[tuple[str, str], int] = {}
         """Script and place of a queue that was more than plain, and for how many calls that is taken for granted."""
 
@@ -111,7 +119,20 @@ class NativeEngine(NativeScheduler, NativeController):
                 self._full[script, queue] = FULL_CALLS
         elif plain:
             self._full[script, queue] = left - 1
-        return (yield self._call(f"{script}_full", queue, args))
+        reply = yield self._call(f"{script}_full", queue, args)
+        if script == "settle" and reply.endswith(SENT):
+            self._sent.add(queue)
+            reply = reply.removesuffix(SENT)
+        return reply
+
+    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
+        for _, outcome in settlements:
+            if type(outcome) is Completed and outcome.follow:
+                yield from self._flows.prepare(outcome.follow)
+        answers = yield from super().settle(settlements)
+        while self._sent:
+            yield from self._flows.hand_over_soon(self._sent.pop())
+        return answers
 
     def prefix(self, queue: str) -> str:
         return queue_prefix(self.namespace, queue)
@@ -145,9 +166,14 @@ class NativeEngine(NativeScheduler, NativeController):
         """Add a chunk of `jobs` to one place. `version`, `asks`: see `wire.enqueue_call`."""
         script, asked, args = enqueue_call(chunk, room, version, asks)
         reply = yield from _with_room(place, self._act(script, place, asked, *args))
-        if self._around is not None and reply.endswith(WOKE):
-            yield from self._around.post(place)
+        if reply.endswith(WOKE):
+            yield from self.post_to(place)
         return read_enqueued(jobs, chunk, reply)
+
+    def post_to(self, place: str) -> Steps[None]:
+        """Name a place that has jobs to a worker, if this is one of several of its queue."""
+        if self._around is not None:
+            yield from self._around.post(place)
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """What the limits and shares of jobs need before the jobs are added. Here nothing, on a cluster notes."""
@@ -176,6 +202,12 @@ class NativeEngine(NativeScheduler, NativeController):
         name, partition = split_place(queue) if "/" in queue else (queue, 0)
         return Lease(worker, int(token), read_record(name, id, data), failures, crashes, alone_ms, "", partition)
 
+    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+        return self._flows.follow(queue, id, job)
+
+    def text_of(self, job: NewJob) -> str:
+        return quote(packed(follow_args(job)), safe="")
+
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, write_progress(progress))
         noted: int = yield from self._ask("progress", lease.place, *args)
@@ -187,14 +219,17 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, *notes = reply
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, *notes = reply
         self._note_map(queue, notes[0] if notes else b"")
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))
             if view is not None and view.state is State.BROKEN:
                 poisoned.append(view)
-        return Maintained(promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms))
+        refused = (yield from self._flows.refusals(queue)) if outs else ()
+        return Maintained(
+            promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms), refused=refused
+        )
 
     def result(self, queue: str, id: str) -> Steps[JobView | None]:
         raw_id = as_bytes(id)

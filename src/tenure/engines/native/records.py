@@ -3,7 +3,7 @@
 record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ s=<planned_ms>][ <shape>]
          \\n<payload> (enqueued_ns: by Lua; headers: as the query of a URL; planned_ms: of a schedule's tick)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1][ m=<limits>][ g=<share>]
-         [ x=<deadline>] (k: persistent; limits: see lua/limits/lib/limits.lua)
+         [ x=<deadline>][ o=<the job that follows a bad end>] (k: persistent; limits: see lua/limits/lib/limits.lua)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<errors>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or
@@ -112,6 +112,7 @@ _SHAPE_WORDS: Final = (
     _Word("m", "limits", limit_words, _read_limits, ()),
     _Word("g", "share", encoded, decoded),
     _Word("x", "expires", str, str),
+    _Word("o", "on_failed", str, str, ""),
 )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from tenure.core.errors import QueueFull, ReplyError
 from tenure.core.job import Enqueued, Lease, NewJob
-from tenure.core.outcome import Outcome, Retried
+from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.shape import PLAIN, Conflict, Until
 from tenure.core.steps import Arg
 from tenure.engines.kit.chunks import Part, args_of, weight_of
@@ -129,13 +130,32 @@ _BAD_ENDS, _BAD_END_WEIGHT = frozenset("fbx"), 5
 """Failed, broken, cancelled, as lua/settle.lua calls them: the whole record is kept, and each is written by itself."""
 
 
+def follow_args(job: NewJob) -> tuple[str | bytes, ...]:
+    """queue id record due rule, as lua/flows/lib/sending.lua has them."""
+    return encoded(job.queue), as_bytes(job.id), write_record(job), _due(job), _rule(job)
+
+
+Packable: TypeAlias = "str | bytes | tuple[Packable, ...]"
+
+
+def packed(value: Packable) -> bytes:
+    """MessagePack for Lua. Its decoder knows no type for bytes: they go as strings."""
+    if isinstance(value, tuple):
+        return b"\xdd" + struct.pack("!I", len(value)) + b"".join(map(packed, value))
+    data = as_bytes(value) if isinstance(value, str) else value
+    return b"\xdb" + struct.pack("!I", len(data)) + data
+
+
 def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
     kind, ms, body = encode_outcome(outcome)
     record, head = lease.record, ""
     size, weight = len(body), 1 + weight_of(record.shape)
-    if kind == "c":
+    if type(outcome) is Completed:
         head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
+        if outcome.follow:
+            kind, body = "t", packed((body, *map(follow_args, outcome.follow)))
+            size, weight = len(body), weight + sum([2 + weight_of(job.shape) for job in outcome.follow])
     elif kind in _BAD_ENDS:
         size, weight = size + len(record.payload), weight + _BAD_END_WEIGHT
     elif isinstance(outcome, Retried) and outcome.deferred:

@@ -22,11 +22,12 @@ from tenure.core.backoff import Backoff
 from tenure.core.text import cut, how_it_ended
 from tenure.runtime.isolation.messages import ANSWERS, Answer, BadMessage, Order, RunJob, Setup, Unpacker, pack
 from tenure.runtime.jobs.held import Held
+from tenure.runtime.jobs.job import MAX_FOLLOW_BYTES
 from tenure.runtime.jobs.overrun import WATCH_MS
 
 PROCESS_KILL_MS: Final = 5 * limits.SECOND
 """The worker gives up a job process that has not ended for this long after SIGKILL."""
-PROCESS_ANSWER_MAX: Final = 2 * limits.MAX_RESULT
+PROCESS_ANSWER_MAX: Final = 2 * (limits.MAX_RESULT + MAX_FOLLOW_BYTES)
 """Bytes of one message from a job process."""
 
 _START_BACKOFF: Final = Backoff(base=0.25, cap=5.0, jitter=False)

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, invalid
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from tenure.core.outcome import Outcome
+    from tenure.core.task import Call
     from tenure.runtime.jobs.held import Batch, Held
 
+MAX_FOLLOW_BYTES: Final = 1024 * 1024
+"""The most bytes of the payloads of all follow-up jobs of one job."""
 _current: ContextVar[Held] = ContextVar("tenure_job")
 
 
@@ -170,6 +173,29 @@ class Job:
         """
         self._services.progress(self._held, progress_of(current, total, text))
 
+    def then(self, *calls: Call) -> None:
+        """Enqueue these calls in the step that completes this job, and never otherwise.
+
+            @app.task
+            def fetch(url: str) -> None:
+                path = download(url)
+                current_job().then(parse.call(path), notify.using(queue="mail").call(url))
+
+        They are dropped when this attempt fails, is cancelled or has lost its lease. They may go to any queue, full
+        ones too; a unique key decides as at an enqueue, and a delay counts from the completion. Raises
+        `InvalidArgument` (also for a persistent job, and for more than 1,000 calls or 1 MiB of payloads in one job),
+        `PayloadTooLarge` and `UnsupportedFeature`.
+        """
+        held, make = self._held, self._held.spec.follow
+        if held.persistent or make is None:
+            raise InvalidArgument("then: a persistent job never completes, so nothing can follow it.")
+        jobs = (*held.follow, *map(make, calls))
+        size = sum(len(job.payload) for job in jobs)
+        if len(jobs) > limits.MAX_FOLLOW or size > MAX_FOLLOW_BYTES:
+            most = f"at most {limits.MAX_FOLLOW:,} follow-up jobs with {MAX_FOLLOW_BYTES:,} bytes of payloads"
+            raise invalid("then", most, f"{len(jobs):,} with {size:,} bytes")
+        held.follow = jobs
+
     def complete(self, result: object = None) -> None:
         """Complete this job of a batch before the batch has ended. Takes effect at once; allowed once per job.
 
@@ -298,6 +324,21 @@ def progress(current: float, total: float | None = None, text: str = "") -> None
     job = current_job()
     if job is not None:
         job.progress(current, total, text)
+
+
+def then(*calls: Call) -> None:
+    """Enqueue these calls in the step that completes the running job; see `Job.then`.
+
+        @app.task
+        def fetch(url: str) -> None:
+            tenure.then(parse.call(download(url)))
+
+    Raises `InvalidArgument` outside a job, where nothing completes.
+    """
+    job = current_job()
+    if job is None:
+        raise InvalidArgument("then() is for the handlers of jobs: it enqueues when the running job completes.")
+    job.then(*calls)
 
 
 def run_of(job: Job) -> Held | Batch:

@@ -47,8 +47,8 @@ def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
     if held.cancelled is not None and held.persistent:
         return Cancelled(held.cancelled)
     if held.spec.result_ttl_ms == 0 and held.spec.on_success is None:
-        return _NOT_KEPT
-    return Completed(_encoded(held, value), held.spec.result_ttl_ms)
+        return Completed(b"", 0, held.follow) if held.follow else _NOT_KEPT
+    return Completed(_encoded(held, value), held.spec.result_ttl_ms, held.follow)
 
 
 def _made(kind: type[BaseException]) -> BaseException:

@@ -36,7 +36,7 @@ LOOK_S: Final = 10.0
 LOOKS_MOST: Final = 32
 """How many partitions it looks at each time."""
 SettingsOf: TypeAlias = Callable[[str], Steps[QueueSettings]]
-_KEPT: Final = ("jobs", "kept", "moving")
+_KEPT: Final = ("jobs", "kept", "moving", "outs")
 """Keys that a partition has while it has jobs, or records of those that did not complete."""
 
 

@@ -58,6 +58,9 @@ class PartitionedController(PartitionedInspector):
     def discard(self, queue: str, id: str) -> Steps[bool]:
         return (yield from self._first(queue, id, lambda place: self.native.discard(place, id), False))
 
+    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+        return (yield from self._first(queue, id, lambda place: self.native.follow(place, id, job), None))
+
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
         def cancel(place: str) -> Steps[CancelAnswer]:
             return self.native.cancel(place, id, reason)

@@ -64,9 +64,11 @@ class PartitionedEngine(PartitionedProducer):
         """Those for which it waits now."""
         self.limits = self.history = self.presence = native
         self.results = self.schedules = self.lanes = self.delays = self.settings = self.partitions = self
+        self.flows = self
         self.requests = None
         # One place of a queue, or none, is all that these need.
         self.prefix, self.shared, self.signal_channel = native.prefix, native.shared, native.signal_channel
+        self.text_of = native.text_of
         self.queues, self.announced, self.layout_of = native.queues, native.announced, native.layout_of
         self.advance_limits = native.advance_limits
         self.extend, self.progress, self.result_channel = native.extend, native.progress, native.result_channel
@@ -340,7 +342,7 @@ class PartitionedEngine(PartitionedProducer):
 
 def _may_wake(lease: Lease, outcome: Outcome) -> bool:
     """Whether the end of a lease may make a job ready: its own, the next one of its lane, or one that waits for it."""
-    return lease.record.shape is not PLAIN or not isinstance(outcome, Completed)
+    return lease.record.shape is not PLAIN or not isinstance(outcome, Completed) or bool(outcome.follow)
 
 
 def _of_queue(lease: Lease) -> Lease:

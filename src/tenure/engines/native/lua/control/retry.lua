@@ -23,12 +23,12 @@ local state, detail, record = find(id)
 local function edit(record)
   if not edited or not record then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
-  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmukx]=[^ ]+', '')
+  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmoukx]=[^ ]+', '')
   if words ~= '' then return digits(clock()) .. '000000 *\n' .. payload end
   local shape = shape_of(record)
   if limited_now then shape = reshape(shape, limit_words, share) end
   if new_key then shape = uniques.with_key(shape, new_key) end
-  return (string.match(line, '^(.-) [gklmnpux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
+  return (string.match(line, '^(.-) [gklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
 -- A job that ended does not expire when it runs again.

@@ -17,12 +17,12 @@ local function check_waiting()
   local others = call(
     'EXISTS', key('isolated'), key('priorities'), key('settings'), key('limits'), key('parked'), key('unique'),
     key('again'),
-    key('ghosts'), key('windows'), key('holds'), key('suspects'), key('expires')
+    key('ghosts'), key('windows'), key('holds'), key('suspects'), key('expires'), key('then')
   )
   if others > 0 then
     check_all('ZCARD', { 'priorities', 'windows', 'holds', 'suspects', 'expires' })
     check_all('LLEN', { 'isolated' })
-    check_all('HLEN', { 'settings', 'limits', 'parked', 'unique', 'again', 'ghosts' })
+    check_all('HLEN', { 'settings', 'limits', 'parked', 'unique', 'again', 'ghosts', 'then' })
   end
   uses_features, only_lanes = in_lanes + others > 0, others == 0
 end

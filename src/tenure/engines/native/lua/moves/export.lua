@@ -41,6 +41,7 @@ local function take(kind, id, place, follows)
   local following = shape ~= '' and free(id, shape)
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
+  call('HDEL', key('then'), id)
   if following then take('f', following, '', true) end
   return true
 end

@@ -18,7 +18,7 @@ local begins = page.begin({ move, 'partitions', time }, @MOVE_MOST@, @MOVE_BYTES
 local OVER, STAYS = 'over', 'stays'
 
 local function note(row, home)
-  row[8] = home
+  row[9] = home
   page.note(row, #row[3] + #row[4])
 end
 
@@ -46,6 +46,7 @@ function take.jobs(id, record)
   call('ZREM', key('scheduled'), entry)
   call('HDEL', key('jobs'), id)
   call('HDEL', key('tries'), id)
+  call('HDEL', key('then'), id)
 end
 
 function take.ended(id, text)
@@ -57,7 +58,7 @@ function take.ended(id, text)
   if home == homes.partition then return nil end
   if must_stay(id, shape) then return STAYS end
   if page.is_over(#record + #text) then return OVER end
-  note({ 'e', id, record, text, state .. ' ' .. expires, '', '' }, home)
+  note({ 'e', id, record, text, state .. ' ' .. expires, '', '', call('HGET', key('then'), id) or '' }, home)
   forget(state, { id }, false)
 end
 
@@ -69,7 +70,7 @@ function take.unique(unique, text)
   local home = homes.of_key(unique)
   if owned == unique or home == homes.partition then return nil end
   if page.is_over(0) then return OVER end
-  note({ 'k', unique, '', owner, '', '', lasts }, home)
+  note({ 'k', unique, '', owner, '', '', lasts, '' }, home)
   uniques.drop_key(unique)
 end
 
@@ -81,7 +82,7 @@ function take.parked(lane, text)
     return STAYS
   end
   if page.is_over(0) then return OVER end
-  note({ 'p', lane, '', text, '', '', '' }, home)
+  note({ 'p', lane, '', text, '', '', '', '' }, home)
   lanes.change({ lane }, false, function() call('HDEL', key('parked'), lane) end)
 end
 
@@ -127,7 +128,7 @@ local function continue()
       dirty and 1 or 0)
     return
   end
-  local is_clean = stuck == 0 and not dirty
+  local is_clean = stuck == 0 and not dirty and call('EXISTS', key('outs')) == 0
   local rest = time + math.max(@LEFT_MS@, math.floor(looked / 5))
   call('HSET', key('mover'), 'phase', 1, 'cursor', '0', 'stuck', 0, 'looked', 0, 'dirty', 0, 'left', stuck, 'rest',
     rest)
@@ -145,7 +146,7 @@ elseif homes.changes and begins and call('HGET', key('mover'), 'clean') ~= homes
   continue()
 end
 local found, header, kept = page.rows()
-for n, row in ipairs(found) do found[n] = { kept[n], row[8] or -1, row[2] } end
+for n, row in ipairs(found) do found[n] = { kept[n], row[9] or -1, row[2] } end
 local now = call('HMGET', key('mover'), 'rest', 'clean')
 local wait = now[2] == homes.version and -1 or math.max(0, tonumber(now[1] or 0) - time)
 return { header[1], time - header[3], found, call('HGET', key('meta'), 'token') or '0', wait }

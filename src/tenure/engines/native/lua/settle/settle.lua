@@ -27,7 +27,8 @@ if held_count <= #ids then call('ZCARD', key('holders')) end
 for n = 1, #ids do
   if held[n] and string.find(held[n], '=', 1, true) then return '+' end
 end
-if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects')) > 0 then
+if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects'), key('then')) > 0
+then
   return '+'
 end
 

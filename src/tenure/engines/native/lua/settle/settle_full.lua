@@ -1,13 +1,14 @@
 -- settle_full: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind: c completed, r retry, d retry that does not count (head: the limit that rests until then, or ''), l released, k
--- crashed, u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept, or the delay
--- of a retry.
--- Returns: a string of one character for each settlement: 1 settled, 0 lease lost.
+-- kind: c completed, t completed, with its result and follow-up jobs as MessagePack (lib following), r retry, d retry
+-- that does not count (head: the limit that rests until then, or ''), l released, k crashed, u unroutable, f failed, b
+-- broken, x cancelled. ms: how long the end of a completed job is kept, or the delay of a retry.
+-- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; and `~` if jobs are on their way to
+-- other queues.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its
 -- priority, `ready`, `isolated`, `scheduled`, `unroutable:*`. A job that is to be cancelled does not wait again.
---@include begin answers counted config types unique notes watched endline trim
+--@include begin answers counted config types unique notes watched endline trim sending
 local session, number, worker, config = ARGV[1], ARGV[2], ARGV[4], config_of(ARGV[3])
 local held_key = key('held:' .. worker)
 local again = recall(session, number)
@@ -15,10 +16,11 @@ if again then return again end
 local time, micros = clock()
 
 -- Read the keys that are written below: a wrong type is an error here, before anything has changed.
-local ids, unroutable, completes, keeps = {}, {}, true, false
+local ids, unroutable, completes, keeps, follows = {}, {}, true, false, false
 for i = 5, #ARGV, 6 do
   ids[#ids + 1] = ARGV[i]
-  completes = completes and ARGV[i + 2] == 'c'
+  follows = follows or ARGV[i + 2] == 't'
+  completes = completes and (ARGV[i + 2] == 'c' or ARGV[i + 2] == 't')
   if ARGV[i + 2] == 'u' then unroutable[#unroutable + 1] = ARGV[i] end
   keeps = keeps or ARGV[i + 3] ~= '0'
 end
@@ -39,7 +41,7 @@ for n in ipairs(ids) do
 end
 local tries = {}
 if completes and not is_persistent and not is_unique and not has_limits()
-  and call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress')) == 0 then
+  and call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('then')) == 0 then
   -- Only completions of jobs in lanes, of a queue in which no job has failed, is watched or has notes: most calls are.
   check_waiting()
   is_awake()
@@ -48,6 +50,26 @@ if completes and not is_persistent and not is_unique and not has_limits()
 else
   check_types()
   if call('EXISTS', key('tries')) == 1 then tries = call('HMGET', key('tries'), unpack(ids)) end
+end
+local followed_later = nil
+if call('EXISTS', key('then')) == 1 then
+--@part followers
+  followers.check()
+  followed_later = followers.release
+end
+-- The follow-up jobs of completions, by the token of the lease.
+local followed, follow = {}, nil
+if follows then
+--@part following
+  for i = 5, #ARGV, 6 do
+    if ARGV[i + 2] == 't' then
+      local found = cmsgpack.unpack(ARGV[i + 5])
+      local result = table.remove(found, 1)
+      followed[ARGV[i + 1]] = following.read(found)
+      followed[ARGV[i + 1]].result = result
+    end
+  end
+  follow = following.add
 end
 -- What settles the leases that are not completed. Most calls complete all, and do not make its functions: see lib lazy.
 local outcome, others
@@ -58,6 +80,7 @@ end
 
 local jobs, completed, placed, gone, woken = key('jobs'), {}, {}, 0, false
 local shape_of_completed, ended, expiries, answers = {}, {}, {}, string.rep('1', #ids)
+local following_jobs = {}
 
 -- Most ends are kept for the same time, so the text of their times is made once.
 local kept_for, kept_until, times
@@ -68,13 +91,16 @@ local function complete(id, at, shape, failures, crashes, claimed)
   if call('HDEL', jobs, id) == 0 then return false end
   completed[#completed + 1], shape_of_completed[id] = id, shape ~= '' and shape or nil
   local token, ttl = ARGV[at + 1], ARGV[at + 3]
+  local after = followed[token]
+  if after then following_jobs[#following_jobs + 1] = after end
   if ttl ~= '0' and ttl ~= kept_for then
     kept_for, kept_until = ttl, digits(time + ttl)
     times = time .. ' ' .. kept_until
   end
   if ttl ~= '0' then
     local line = end_line('completed', times, failures, crashes, token, worker, claimed)
-    ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. ARGV[at + 5]
+    local result = after and after.result or ARGV[at + 5]
+    ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. result
     expiries[#expiries + 1], expiries[#expiries + 2] = kept_until, id
   end
   return true
@@ -88,7 +114,8 @@ local function settle(n, id, at, claimed)
   -- After the end of a suspect another one may start.
   woken = woken or doubtful > 0 and doubtful >= config.isolate
   local persists = shape ~= '' and ARGV[at + 2] == 'c' and shapes.word(shape, 'k')
-  if ARGV[at + 2] == 'c' and not persists then return complete(id, at, shape, failures, crashes, claimed) end
+  local completes_now = ARGV[at + 2] == 'c' or ARGV[at + 2] == 't'
+  if completes_now and not persists then return complete(id, at, shape, failures, crashes, claimed) end
   if call('HEXISTS', jobs, id) == 0 then return false end
   local token, kind, ms, head, body = unpack(ARGV, at + 1, at + 5)
   local wakes = outcome.settle(others, {
@@ -130,9 +157,11 @@ for _, id in ipairs(completed) do
 end
 if others then outcome.finish(others) end
 if #placed > 0 then places.free(placed) end
+if followed_later and #completed > 0 then followed_later(completed) end
+for _, after in ipairs(following_jobs) do follow(config, after) end
 if woken then wake_one() end
 if gone > 0 and call('HDEL', held_key, unpack(ids, 1, gone)) == held_count then
   call('ZREM', key('holders'), worker)
   call('ZREM', key('suspects'), worker)
 end
-return remember(session, number, answers)
+return remember(session, number, answers .. (sending.has_sent() and '~' or ''))

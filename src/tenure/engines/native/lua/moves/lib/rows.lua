@@ -1,14 +1,15 @@
--- lib rows: a job as it moves from server to server: {kind, id, record, text, place, rank, lasts}.
+-- lib rows: a job as it moves from server to server: {kind, id, record, text, place, rank, lasts, followers}.
 -- kind: w waits in its line, i in `isolated`, s for its time (place: when it is due), f for another job with its key, e
 -- has ended (place: `<state> <expires>`, text: its end, record '' of a completed job; else text: its tries). rank: in
--- the lane that it occupies, lasts: until when it has its unique key, as `unique` has it; both '' for none.
+-- the lane that it occupies, lasts: until when it has its unique key, as `unique` has it; both '' for none. followers:
+-- the jobs that follow it, as `then` has them.
 -- Defines: rows. Redis: reads and writes.
 --@include wake due unique large laneends page deadlines
 local rows = {}
 local MOVING = '@migrate'
 
 function rows.of(kind, id, record, text, place, shape)
-  local row = { kind, id, record, text, place, '', '' }
+  local row = { kind, id, record, text, place, '', '', uses_features and call('HGET', key('then'), id) or '' }
   if shape == '' then return row end
   row[6] = select(2, lanes.occupied_by(id)) or ''
   local _, unique = uniques.key_of(shape)
@@ -73,6 +74,7 @@ end
 -- Add a job. A key that another job has stays with that one.
 function rows.arrive(row, first, time)
   local kind, id, record, text, place, rank, lasts = unpack(row, 1, 7)
+  if row[8] ~= '' then call('HSET', key('then'), id, row[8]) end
   local shape = shape_of(record)
   if record ~= '' then call('HSET', key(kind == 'e' and 'kept' or 'jobs'), id, record) end
   if kind == 'e' then

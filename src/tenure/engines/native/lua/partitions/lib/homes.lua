@@ -32,11 +32,13 @@ local function add_hash(my)
     return found
   end
 
-  function my.home_of(text)
+  -- The home of a text: with the number of partitions, or with the number before.
+  function my.home_of(text, number)
+    number = number or my.number
     local crc = crc32(text)
     local state = times({ crc % 65536, math.floor(crc / 65536), 0, 0 }, { 0x7C15, 0x7F4A, 0x79B9, 0x9E37 }, 0)
     local home, following = -1, 0
-    while following < my.number do -- at most as often as there are partitions
+    while following < number do -- at most as often as there are partitions
       home = following
       state = times(state, { 0xB0FD, 0x87B0, 0x2EE6, 0x27BB }, 1)
       local high = math.floor((state[4] * 65536 + state[3]) / 2)
@@ -61,13 +63,13 @@ local homes = setmetatable({ function(my)
     return (string.gsub(name, '%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end))
   end
 
-  function my.of_lane(lane) return my.home_of('lane ' .. decoded(lane)) end
+  function my.of_lane(lane, number) return my.home_of('lane ' .. decoded(lane), number) end
 
-  function my.of_key(unique) return my.home_of('key ' .. decoded(unique)) end
+  function my.of_key(unique, number) return my.home_of('key ' .. decoded(unique), number) end
 
-  function my.of(id, shape)
+  function my.of(id, shape, number)
     local lane, unique = string.match(' ' .. shape, ' l=(%S+)'), string.match(' ' .. shape, ' u=%a:(%S+)')
-    return lane and my.of_lane(lane) or unique and my.of_key(unique) or my.home_of(id)
+    return lane and my.of_lane(lane, number) or unique and my.of_key(unique, number) or my.home_of(id, number)
   end
 
   -- Whether anything of a lane is in this partition: jobs that wait or occupy it, or that it is parked or on hold.

@@ -1,0 +1,17 @@
+-- forget_sent: forget jobs that another queue has taken.
+-- KEYS[1] prefix
+-- ARGV queue number
+-- number: of the last job that the queue has taken.
+-- Returns: 1
+-- Invariant: a job with a higher number stays. Sending it again is harmless by nature.
+--@include begin
+local queue, number, taken = ARGV[1], tonumber(ARGV[2]), 0
+allow_when_full()
+local list = key('out:' .. queue)
+for _, text in ipairs(call('LRANGE', list, 0, @MAX_BATCH@ - 1)) do
+  if tonumber(cmsgpack.unpack(text)[1]) > number then break end
+  taken = taken + 1
+end
+call('LTRIM', list, taken, -1)
+if call('EXISTS', list) == 0 then call('SREM', key('outs'), queue) end
+return 1

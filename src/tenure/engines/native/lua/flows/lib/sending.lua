@@ -1,0 +1,47 @@
+-- lib sending: jobs on their way to other queues, or partitions of this one. `out:<queue>` has them in the order of
+-- their numbers, each as MessagePack: {number, id, record, due, rule}; `outs` names the queues that such jobs go to.
+-- Numbers grow as tokens do, so that the other queue can ignore what it has taken: a counter that a failover sets back
+-- would name new jobs as earlier ones.
+-- Needs: clock, digits. Defines: sending. Redis: reads and writes.
+--@include lazy
+local sending = setmetatable({ function(my)
+  local has_sent = false
+
+  -- Whether this call has sent a job.
+  function my.has_sent() return has_sent end
+
+  -- Check the keys of these jobs before anything is written.
+  function my.check(jobs)
+    call('SCARD', key('outs'))
+    for _, job in ipairs(jobs) do call('LLEN', key('out:' .. job[1])) end
+  end
+
+  local function send(number, queue, id, record, due, rule)
+    has_sent = true
+    call('RPUSH', key('out:' .. queue), cmsgpack.pack({ number, id, record, due, rule }))
+    call('SADD', key('outs'), queue)
+  end
+
+  local function next_number()
+    local _, micros = clock()
+    local number = digits(1 + math.max(tonumber(call('HGET', key('meta'), 'sent') or 0), micros))
+    call('HSET', key('meta'), 'sent', number)
+    return number
+  end
+
+  -- Send a job, {queue, id, record, due, rule}.
+  function my.send(job) send(next_number(), unpack(job)) end
+
+  -- Send the job that is to follow a bad end: the word o of the shape of the job that has ended. Its id gets a number,
+  -- as a job that is retried may end so again, and a header names that job.
+  function my.report(word, id)
+    local number = next_number()
+    local text = string.gsub(word, '%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
+    local queue, own_id, record, due, rule = unpack(cmsgpack.unpack(text))
+    local ended = string.match(prefix, ':([^:/}]*)[^:}]*}$') .. '%2F'
+      .. string.gsub(id, '[^%w_.~-]', function(char) return string.format('%%%02X', string.byte(char)) end)
+    local task, rest = string.match(record, '^(%S+)(.*)$')
+    local headers = string.sub(rest, 1, 3) == ' h=' and '&' .. string.sub(rest, 4) or rest
+    send(number, queue, own_id .. '-' .. number, task .. ' h=failed_job=' .. ended .. headers, due, rule)
+  end
+end }, lazy)
