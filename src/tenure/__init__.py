@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from tenure.app.router import Router as Router
     from tenure.app.tasks import Task as Task
     from tenure.client.call import TaskCall as TaskCall
+    from tenure.client.flows import Flow as Flow
+    from tenure.client.groups import Group as Group
+    from tenure.client.groups import OpenGroup as OpenGroup
+    from tenure.client.groups import group as group
     from tenure.client.handle import JobHandle as JobHandle
     from tenure.client.large import FileStore as FileStore
     from tenure.client.limit import Limit as Limit
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
     from tenure.core.errors import AccessDenied as AccessDenied
     from tenure.core.errors import DuplicateJob as DuplicateJob
     from tenure.core.errors import DuplicateSchedule as DuplicateSchedule
+    from tenure.core.errors import FlowNotFound as FlowNotFound
+    from tenure.core.errors import GroupEnded as GroupEnded
     from tenure.core.errors import InvalidArgument as InvalidArgument
     from tenure.core.errors import JobFailed as JobFailed
     from tenure.core.errors import JobNotFound as JobNotFound
@@ -69,6 +75,8 @@ if TYPE_CHECKING:
     from tenure.core.errors import UnsupportedFeature as UnsupportedFeature
     from tenure.core.errors import WorkerFailed as WorkerFailed
     from tenure.core.errors import WrongState as WrongState
+    from tenure.core.flows import FlowState as FlowState
+    from tenure.core.flows import FlowView as FlowView
     from tenure.core.job import ErrorInfo as ErrorInfo
     from tenure.core.job import JobView as JobView
     from tenure.core.job import Page as Page
@@ -135,7 +143,8 @@ if TYPE_CHECKING:
     from tenure.settings import Settings as Settings
 
 _ERRORS = (
-    "AccessDenied DuplicateJob DuplicateSchedule InvalidArgument JobFailed JobNotFound TenureError LeaseLost "
+    "AccessDenied DuplicateJob DuplicateSchedule FlowNotFound GroupEnded InvalidArgument JobFailed JobNotFound "
+    "TenureError LeaseLost "
     "NewerLayout NotConfigured NotDurable NotUnique PayloadInvalid PayloadTooLarge QueueFull RedisError ReplyError "
     "ResultError ResultTimeout ScheduleNotFound SyncOnLoop SyncOnLoopWarning Unreachable UnsupportedFeature "
     "WorkerFailed WrongState"
@@ -147,6 +156,8 @@ _HOMES = {
     "app.router": "Router",
     "app.tasks": "Task",
     "client.call": "TaskCall",
+    "client.flows": "Flow",
+    "client.groups": "Group OpenGroup group",
     "client.handle": "JobHandle",
     "client.large": "FileStore",
     "client.limit": "Limit",
@@ -159,6 +170,7 @@ _HOMES = {
     "core.encoding.conversion": "Codec",
     "core.engine": "Feature",
     "core.errors": _ERRORS,
+    "core.flows": "FlowState FlowView",
     "core.job": "ErrorInfo JobView Page QueueView Repartition State",
     "core.latency": "Latency Percentiles Times",
     "core.minutes": "MinuteCounts Minutes QuarterLatency",

@@ -20,6 +20,7 @@ from tenure.cli import commands
 from tenure.cli.demo.run import DemoReport
 from tenure.cli.errors import Exit, run
 from tenure.cli.table import COMMANDS
+from tenure.core.flows import NewFlow, membership
 from tenure.core.latency import Times
 from tenure.core.minutes import Ends
 from tenure.core.outcome import Completed, Failed
@@ -73,6 +74,9 @@ RUNS: Final = {
     "limits stripe --per-second 5": "`limits`",
     "limits stripe --clear": "`limits`",
     "limits stripe --clear ": "`limits`",
+    "flows": "`flows`",
+    "flow q/F": "`flow ID`",
+    "flow q/none": "",
     "limits tenant:7 --weight 3": "`limits NAME --weight`",
     "quiet w": "`quiet`",
     "quiet nobody": "`quiet`",
@@ -129,6 +133,11 @@ def world(server: RedisServer) -> Iterator[World]:
     world.put("late", delay_ms=60_000)
     world.run(world.engine.announce(WorkerView("w", ("q",), "host", 1, 1, 1, 1)))
     world.run(world.engine.history.note_ends("q", Ends(completed=1, failed=1, times=Times({1: 1}, {1: 2}))))
+    flows = world.engine.flows
+    world.run(flows.open_flow(NewFlow("q", "F", 60_000)))
+    world.run(flows.grow_flow("q", "F", 1, ["flowing"]))
+    world.put("F.0", queue="flowing", shape=Shape(flow=membership("q", results=False)))
+    world.settle(world.take_one(queue="flowing"), Failed(BOOM))
     put(world, spec("s"), now_of(world) + 600_000)
     yield world
     driver.close()

@@ -34,7 +34,7 @@ def fails(name: str) -> None:
     raise ValueError
 
 @app.task(queue="ends", result_ttl=0)
-def last(name: str) -> None:
+async def last(name: str) -> None:
     print(name, current_job().headers.get("failed_job", ""), flush=True)
 """
 

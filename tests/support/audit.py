@@ -11,7 +11,7 @@ from tests.support.gates import LIMIT_KEYS
 from tests.support.shapes import SHAPE_KEYS, Key, scheduled_id, shape_faults
 
 ENDS: Final = (b"completed", b"failed", b"broken", b"cancelled")
-_NAMED: Final = (b"held:", b"unroutable:", b"lane:", b"ready:", b"gate:", b"share:", b"announced:", b"out:")
+_NAMED: Final = (b"held:", b"unroutable:", b"lane:", b"ready:", b"gate:", b"share:", b"announced:", b"out:", b"flow:")
 FIXED: Final = frozenset({b"meta", b"settings"})
 """What a drained queue may leave behind without an end in time of its own: its counters, and what was set for it."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from tenure.app.definitions import DEFAULT_QUEUE, DefinesTasks, Definition
 from tenure.app.earlier import check_free
+from tenure.app.flows import WithFlows
 from tenure.app.handlers import RawHandler, batch_rule, check_parameter, checked_function, redefines
 from tenure.app.hooks import LifespanFunction, WithHooks
 from tenure.app.instruments import Instruments
@@ -55,7 +56,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tenure(DefinesTasks, WithHooks):
+class Tenure(DefinesTasks, WithHooks, WithFlows):
     """A work queue on Redis. It connects at the first call that needs Redis.
 
         app = Tenure()                                    # TENURE_URL, then REDIS_URL, then localhost

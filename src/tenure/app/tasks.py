@@ -215,7 +215,7 @@ class Task(Generic[P, R, C]):
 
         thumbnail.enqueue_many([thumbnail.call("cat.png"), thumbnail.call("dog.png", size=64)])
         """
-        return TaskCall(self.name, self._signature.encode(args, kwargs), self._options)
+        return TaskCall(self.name, self._signature.encode(args, kwargs), self._options, self)
 
     @blocking
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Steps[JobHandle[R]]:
@@ -292,6 +292,11 @@ class Task(Generic[P, R, C]):
     def template(self, call: TaskCall[Any]) -> NewJob:
         """Return the job that a call becomes, as schedules enqueue it: without enqueue middleware. Sends nothing."""
         return self._client.template(self._source, call.payload, self._options_of(call))
+
+    @property
+    def options(self) -> Options:
+        """The options of `using` that its calls have."""
+        return self._options
 
     @property
     def limits(self) -> tuple[Limit, ...]:

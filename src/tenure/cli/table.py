@@ -51,6 +51,10 @@ SECTIONS: Final = {
         "why": Row(
             "Explain why a job does not run, or count the reasons of a queue.", "why", "done", "there is no such job"
         ),
+        "flows": Row("List flows: groups of jobs, and how far they are.", "flows"),
+        "flow": Row(
+            "Show a flow, cancel it, or run its failed members again.", "flows", "done", "there is no such flow"
+        ),
         "dashboard": Row(
             "Serve pages that show all this in a browser, and change it.",
             "dashboard",

@@ -26,6 +26,8 @@ class TaskCall(Struct, Generic[R], frozen=True, gc=False):
     task: str
     payload: bytes
     options: Options
+    source: Any = None
+    """The task."""
 
     def __repr__(self) -> str:
         return f"TaskCall(task={self.task!r}, options={self.options!r})"

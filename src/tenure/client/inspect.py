@@ -11,6 +11,7 @@ from tenure.client.unique import public_view
 from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
+from tenure.core.flows import FlowView
 from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.latency import Latency, latency_of
 from tenure.core.minutes import Minutes
@@ -115,6 +116,21 @@ class Inspect:
         return lanes.lane(names.queue_name(queue), names.lane_name(lane))
 
     alane = asynchronous(lane)
+
+    @blocking
+    def flows(self, queue: str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[list[FlowView]]:
+        """Return up to `limit` (at most 100) flows that were made in a queue, the newest first.
+
+            [(flow.id, flow.state, flow.left) for flow in app.inspect.flows("images")]
+
+        Raises `InvalidArgument` and `UnsupportedFeature`.
+        """
+        flows = self._client.needed(self._client.engine.flows, Feature.FLOWS)
+        names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
+        names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
+        return (yield from flows.flow_page(names.queue_name(queue), offset, limit))
+
+    aflows = asynchronous(flows)
 
     @blocking
     def lanes(

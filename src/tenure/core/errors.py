@@ -240,6 +240,14 @@ class JobNotFound(ResultError, LookupError):
     """No such job, or its record has expired."""
 
 
+class FlowNotFound(TenureError, LookupError):
+    """No such flow, or its record has expired."""
+
+
+class GroupEnded(TenureError):
+    """A member was added to a group that has ended, or is sealed or gone."""
+
+
 class JobFailed(ResultError):
     """The job ended in `failed`, `broken` or `cancelled`. The other attributes give the error.
 

@@ -5,11 +5,12 @@ Each port stands for one `Feature`, or for a few that come together; `needed` re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from tenure.core import limits
 from tenure.core.features import Feature
+from tenure.core.flows import FlowView, NewFlow
 from tenure.core.job import JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.rates import LimitPort
@@ -55,6 +56,34 @@ class FlowPort(Protocol):
 
     def text_of(self, job: NewJob) -> str:
         """Write a job as `Shape.on_failed` has it: without spaces."""
+
+    def open_flow(self, flow: NewFlow) -> Steps[None]:
+        """Make a group. Its members come later: jobs with the ids `core.flows.member_id` gives, and `Shape.flow`."""
+
+    def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
+        """Note that a group will have this many members, also in these queues. False: it has ended, is sealed or
+        gone."""
+
+    def seal_flow(self, queue: str, id: str, total: int | None = None) -> Steps[bool]:
+        """Let a group end when this many members, or those that it has so far, have ended. False: it is gone."""
+
+    def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
+        """Cancel the members of a group that have not ended; workers complete that. False: it is gone."""
+
+    def forget_flow(self, queue: str, id: str) -> Steps[bool]:
+        """Remove the record of a group. Its members stay. False: it is gone."""
+
+    def flow(self, queue: str, id: str) -> Steps[FlowView | None]: ...
+
+    def flow_page(self, queue: str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[list[FlowView]]:
+        """Groups of a queue, the newest first."""
+
+    def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
+        """List about a hundred members that did not complete, each with its queue, from a cursor on ("0": the
+        beginning), and the next cursor ("0": the end). A member may come twice."""
+
+    def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
+        """The results of members by their numbers, as they are stored; None: without one."""
 
 
 class LanePort(Protocol):

@@ -80,8 +80,9 @@ class Shape:
     counts. `persistent`: the job never completes; it runs again after its handler returns. `limits`: it starts when all
     of them allow it. `share`: the jobs of different shares are claimed in turns. `expires`: it ends in `cancelled`
     unless it begins by then: `+n` is n ms after its enqueue, `n` a time since 1970 in ms. `on_failed`: the job that
-    follows a bad end, as `FlowPort.text_of` writes it. A field with another value than its default needs the feature in
-    its metadata: see `core.unsupported`.
+    follows a bad end, as `FlowPort.text_of` writes it. `flow`: the group of a member: see `core.flows.membership`.
+
+    A field with another value than its default needs the feature in its metadata: see `core.unsupported`.
     """
 
     lane: str | None = field(default=None, metadata={"needs": Feature.LANES})
@@ -93,6 +94,7 @@ class Shape:
     share: str | None = field(default=None, metadata={"needs": Feature.SHARES})
     expires: str | None = field(default=None, metadata={"needs": Feature.EXPIRES})
     on_failed: str = field(default="", metadata={"needs": Feature.FLOWS})
+    flow: str = field(default="", metadata={"needs": Feature.FLOWS})
 
     def expires_ms(self, enqueued_ms: int) -> int | None:
         """When a job that was enqueued at this time expires; None: never."""

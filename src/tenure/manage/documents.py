@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from tenure.core.flows import FlowView, flow_of
 from tenure.core.job import JobView, QueueView
 from tenure.core.minutes import Minutes
 from tenure.core.schedules.schedule import ScheduleView
@@ -58,6 +59,7 @@ def job_document(view: JobView, parts: JobDetail = NO_PARTS) -> Document:
         "state": view.state.value,
         "task": view.task,
         **{name: value for name, value in asdict(shape).items() if name not in ("expires", "on_failed")},
+        "flow": flow_of(view.id, shape),
         "expires_ms": shape.expires_ms(view.enqueued_ms or 0),
         "unique": shape.unique and {"key": shape.unique.key, "until": shape.unique.until.value},
         "limits": [asdict(rule) for rule in shape.limits],
@@ -134,6 +136,11 @@ def change_document(change: BulkChange, *, dry_run: bool) -> Document:
         "unchanged": [asdict(one) for one in change.unchanged],
         **({"jobs": [{"queue": view.queue, "id": view.id} for view in change.jobs]} if dry_run else {}),
     }
+
+
+def flow_document(view: FlowView) -> Document:
+    """Return a flow with its times in milliseconds."""
+    return {**asdict(view), "left": view.left}
 
 
 def schedule_document(view: ScheduleView) -> Document:

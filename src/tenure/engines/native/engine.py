@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol
-from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.engine import Feature, Maintained, Trait
@@ -25,7 +24,7 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
 from tenure.engines.native.control import NativeController
-from tenure.engines.native.flows import SENT, NativeFlows
+from tenure.engines.native.flows import SENT, NativeFlows, WholeQueues
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
 from tenure.engines.native.minutes import ends_args
 from tenure.engines.native.records import read_record, write_progress
@@ -35,10 +34,8 @@ from tenure.engines.native.wire import (
     TOO_LONG,
     WOKE,
     enqueue_call,
-    follow_args,
     new_part,
     outcome_part,
-    packed,
     read_enqueued,
     too_long,
 )
@@ -55,7 +52,7 @@ FULL_MAX: Final = 10_000
 __all__ = ["NativeConfig", "NativeEngine"]
 
 
-class Around(Protocol):
+class Around(WholeQueues, Protocol):
     """An engine around this one, for queues in several places. This engine reports to it what its calls find there."""
 
     def list_queue(self, queue: str) -> Steps[None]:
@@ -95,8 +92,8 @@ class NativeEngine(NativeScheduler, NativeController):
         super().__init__(self.config.timing, self.config.as_argument())
         self._lacking = frozenset()  # no job needs what this engine lacks: partitions
         self.results = self.schedules = self.limits = self.lanes = self.delays = self
-        self.settings = self.history = self.presence = self.flows = self
-        self._flows = NativeFlows(self, self.prepare, self.register, self.post_to)
+        self.settings = self.history = self.presence = self
+        self.flows = self._flows = NativeFlows(self, around or self, self.prepare, self.register, self.post_to)
         self._sent: set[str] = set()
         """Places that have left jobs for other queues since the last look."""
         self._full: dict[tuple[str, str], int] = {}
@@ -203,10 +200,7 @@ class NativeEngine(NativeScheduler, NativeController):
         return Lease(worker, int(token), read_record(name, id, data), failures, crashes, alone_ms, "", partition)
 
     def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
-        return self._flows.follow(queue, id, job)
-
-    def text_of(self, job: NewJob) -> str:
-        return quote(packed(follow_args(job)), safe="")
+        return self._flows.follow_in(queue, id, job)
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:
         args: tuple[Arg, ...] = (lease.worker, as_bytes(lease.record.id), lease.token, write_progress(progress))
@@ -219,13 +213,15 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, *notes = reply
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, stopping, *notes = reply
         self._note_map(queue, notes[0] if notes else b"")
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))
             if view is not None and view.state is State.BROKEN:
                 poisoned.append(view)
+        for id in stopping:
+            yield from self._flows.stop_members(queue, as_text(id))
         refused = (yield from self._flows.refusals(queue)) if outs else ()
         return Maintained(
             promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms), refused=refused

@@ -8,21 +8,23 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import chain
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain, islice
+from typing import Final, Protocol
+from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
+from tenure.core.flows import Callback, FlowState, FlowView, NewFlow, flow_id, member_id
 from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
-from tenure.core.shape import PLAIN
-from tenure.core.steps import Steps
-from tenure.engines.kit.encoding import as_bytes, as_text
+from tenure.core.shape import PLAIN, CancelAnswer
+from tenure.core.steps import Arg, Command, Steps
+from tenure.engines.kit.encoding import as_bytes, as_text, fields_of
 from tenure.engines.native.control import NativeController
 from tenure.engines.native.keys import decoded, encoded
-from tenure.engines.native.records import read_record
-from tenure.engines.native.wire import WOKE, follow_args
+from tenure.engines.native.records import read_record, write_record
+from tenure.engines.native.wire import WOKE, follow_args, packed
 
 SENT: Final = b"~"
 """The end of the answer of a script that has left jobs for other queues."""
@@ -31,9 +33,21 @@ TOO_MANY: Final = b"+"
 QUEUES_MOST: Final = 10
 """Other queues that one round looks at."""
 JOBS_MOST: Final = 100
-"""Jobs that one call of `take` adds."""
+"""Jobs that one call of `take` adds, and members of one page."""
+STOPS_MOST: Final = 500
+"""Members of a group that one round of maintenance cancels."""
+NOWHERE: Final = "-"
+"""The queue of a member that never came to be."""
 ROUNDS_MOST: Final = 1_000
 """Rounds in a row, while there are more jobs. The rest waits for maintenance."""
+
+
+class WholeQueues(Protocol):
+    """The engine that sees a queue as a whole, however many partitions it has."""
+
+    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]: ...
+
+    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]: ...
 
 
 class NativeFlows:
@@ -45,22 +59,104 @@ class NativeFlows:
     def __init__(
         self,
         engine: NativeController,
+        whole: WholeQueues,
         prepare: Callable[[Iterable[NewJob]], Steps[None]],
         register: Callable[[str], Steps[None]],
         post: Callable[[str], Steps[None]],
     ) -> None:
         self._engine = engine
+        self._whole = whole
         self._prepare = prepare
         self._register = register
         self._post = post
 
+    def text_of(self, job: NewJob) -> str:
+        return quote(packed(follow_args(job)), safe="")
+
     def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+        return self._whole.follow(queue, id, job)
+
+    def open_flow(self, flow: NewFlow) -> Steps[None]:
+        yield from self._register(flow.queue)
+        yield from self._prepare(one.job for one in (flow.on_success, flow.on_end) if one is not None)
+        rules = ("cancel" if flow.stops else "wait", int(flow.results))
+        calls = map(_written, (flow.on_success, flow.on_end))
+        yield from self._engine._ask("flow_open", flow.queue, flow.id, 0, flow.keep_ms, *rules, *calls)
+
+    def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
+        if queues:
+            yield Command(("SADD", self._key(queue, id, "queues"), *map(encoded, queues)))
+        grown: int = yield from self._engine._ask("flow_open", queue, id, total)
+        return grown == 1
+
+    def seal_flow(self, queue: str, id: str, total: int | None = None) -> Steps[bool]:
+        return self._change(queue, id, "seal", "" if total is None else total)
+
+    def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
+        is_there = yield from self._change(queue, id, "stop", reason.encode("utf-8", "replace"))
+        yield from self.stop_members(queue, id)
+        return is_there
+
+    def forget_flow(self, queue: str, id: str) -> Steps[bool]:
+        return self._change(queue, id, "forget", "")
+
+    def _change(self, queue: str, id: str, *action: Arg) -> Steps[bool]:
+        reply: bytes = yield from self._engine._ask("flow_change", queue, id, *action)
+        if reply.endswith(SENT):
+            yield from self.hand_over_soon(queue)
+        return reply.startswith(b"1")
+
+    def flow(self, queue: str, id: str) -> Steps[FlowView | None]:
+        rows = yield from self._engine._ask("flow_show", queue, id)
+        return _read_flow(queue, *rows[0]) if rows else None
+
+    def flow_page(self, queue: str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[list[FlowView]]:
+        rows = yield from self._engine._ask("flow_show", queue, "", offset, min(limit, limits.PAGE_MAX))
+        return [_read_flow(queue, *row) for row in rows]
+
+    def _key(self, queue: str, id: str, part: str) -> str:
+        return f"{self._engine.prefix(queue)}:flow:{id}:{part}"
+
+    def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
+        on, fields = yield Command(("HSCAN", self._key(queue, id, "failed"), cursor, "COUNT", JOBS_MOST))
+        pairs = zip(fields[::2], fields[1::2], strict=True)
+        found = [(member_id(id, int(n)), decoded(as_text(text).partition(" ")[2])) for n, text in pairs]
+        return [(member, at) for member, at in found if at != NOWHERE], as_text(on)
+
+    def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
+        numbers = range(start, start + count)
+        return (yield Command(("HMGET", self._key(queue, id, "results"), *numbers))) if count else []
+
+    def stop_members(self, queue: str, id: str) -> Steps[None]:
+        """Cancel a page of the members of a group that is to stop. Workers call it until all have ended."""
+        view = yield from self.flow(queue, id)
+        if view is None or view.state is not FlowState.OPEN or view.reason is None:
+            return
+        bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
+        names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
+        queues, missing = [decoded(as_text(name)) for name in names], []
+        for number in islice(_unset(bits or b"", view.total), STOPS_MOST):
+            asked = CancelAnswer.NOTHING
+            for other in queues:
+                asked = asked or (yield from self._whole.cancel(other, member_id(id, number), view.reason))
+            if not asked:
+                missing.append(number)
+        # Their ends may be on the way: then these come too late. Else the producer has died before it enqueued them.
+        for other in queues:
+            yield from self.hand_over_soon(other)
+        if missing:
+            yield from self._change(queue, id, "note", "", *missing)
+        if not view.sealed:
+            yield from self._change(queue, id, "seal", "")
+
+    def follow_in(self, place: str, id: str, job: NewJob) -> Steps[State | None]:
+        """As `follow`, in one place of a queue."""
         yield from self._prepare([job])
-        reply = yield from self._engine._act("follow", queue, as_bytes(id), *follow_args(job))
+        reply = yield from self._engine._act("follow", place, as_bytes(id), *follow_args(job))
         if reply == TOO_MANY:
             raise InvalidArgument(f"Job {id!r} has {limits.MAX_FOLLOW:,} follow-up jobs already, which is the most.")
         if reply.endswith(SENT):
-            yield from self.hand_over_soon(queue)
+            yield from self.hand_over_soon(place)
         return State(reply.removesuffix(SENT).decode()) if reply else None
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
@@ -113,3 +209,40 @@ class NativeFlows:
             yield from self._post(to)
         yield from engine._ask("forget_sent", place, encoded(to), last.removesuffix(WOKE))
         return bool(has_sent)
+
+
+def _written(call: Callback | None) -> bytes:
+    """A call as lua/flows/lib/flow.lua has it: of one that takes the results, the record is in two parts."""
+    if call is None:
+        return b""
+    queue, id, record, due, rule = follow_args(call.job)
+    if not call.takes_results:
+        return packed((queue, id, record, due, rule))
+    head = write_record(call.job).partition(b"\n")[0]
+    return packed((queue, id, head + b"\n[[", due, rule, b"],{}]"))
+
+
+def _read_flow(queue: str, id: bytes, fields: list[bytes]) -> FlowView:
+    found = {name: as_text(value) for name, value in fields_of(fields).items()}
+    ended = found.get("ended_ms")
+    return FlowView(
+        flow_id(queue, as_text(id)),
+        queue,
+        FlowState(found["state"]),
+        total=int(found["total"]),
+        completed=int(found["completed"]),
+        failed=int(found["failed"]),
+        cancelled=int(found["cancelled"]),
+        sealed=found["sealed"] == "1",
+        made_ms=int(found["at"]),
+        ended_ms=None if ended is None else int(ended),
+        reason=found.get("reason"),
+    )
+
+
+def _unset(bits: bytes, total: int) -> Iterator[int]:
+    """The numbers below `total` that have no bit."""
+    for number in range(total):
+        byte = number // 8
+        if byte >= len(bits) or not bits[byte] & (0x80 >> number % 8):
+            yield number

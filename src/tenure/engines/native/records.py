@@ -3,7 +3,8 @@
 record   <enqueued_ns> <task or *>[ h=<headers>][ t=<timeout_ms>][ r=<retries>][ d=1][ s=<planned_ms>][ <shape>]
          \\n<payload> (enqueued_ns: by Lua; headers: as the query of a URL; planned_ms: of a schedule's tick)
 shape    [p=<priority>][ l=<lane>][ n=<lane limit>][ u=<mode>:<unique key>][ k=1][ m=<limits>][ g=<share>]
-         [ x=<deadline>][ o=<the job that follows a bad end>] (k: persistent; limits: see lua/limits/lib/limits.lua)
+         [ x=<deadline>][ o=<the job that follows a bad end>]
+         [ f=m/<the queue of its group>] (k: persistent; limits: see lua/limits/lib/limits.lua)
 tries    <failures> <crashes>[ <crashes that only it can have caused>][\\n<errors>]
 claim    <token> <claimed_ms> <slots; h: by hand; x<ms>, y<ms>: it runs alone for this time>[ <shape>]
 end      <state> <ended_ms> <expires_ms> <failures> <crashes> <token> <worker> <claimed_ms>\\n<head>\\n<result or
@@ -93,6 +94,11 @@ def _read_limits(words: str) -> tuple[LimitRule, ...]:
     return tuple(map(_read_limit, words.split(",")))
 
 
+def _flow_word(membership: str) -> str:
+    """The letter in front of the slash stays: it is about the result of the member."""
+    return membership[:2] + encoded(membership[2:])
+
+
 class _Word(NamedTuple):
     """How a field of a shape stands in a record: `letter`=text, if it has another value than `plain`."""
 
@@ -113,6 +119,7 @@ _SHAPE_WORDS: Final = (
     _Word("g", "share", encoded, decoded),
     _Word("x", "expires", str, str),
     _Word("o", "on_failed", str, str, ""),
+    _Word("f", "flow", _flow_word, decoded, ""),
 )
 
 

@@ -15,6 +15,7 @@ from tenure.core import limits, rates
 from tenure.core.backoff import Backoff, OwnBackoff
 from tenure.core.errors import PayloadInvalid
 from tenure.core.features import Feature
+from tenure.core.flows import wants_result
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Outcome, Retried
 from tenure.core.retries import RetryRule
@@ -46,7 +47,7 @@ def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
             return outcome_of_error(held, TypeError(text), random)
     if held.cancelled is not None and held.persistent:
         return Cancelled(held.cancelled)
-    if held.spec.result_ttl_ms == 0 and held.spec.on_success is None:
+    if held.spec.result_ttl_ms == 0 and held.spec.on_success is None and not wants_result(held.lease.record.shape):
         return Completed(b"", 0, held.follow) if held.follow else _NOT_KEPT
     return Completed(_encoded(held, value), held.spec.result_ttl_ms, held.follow)
 

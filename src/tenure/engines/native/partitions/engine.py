@@ -64,11 +64,9 @@ class PartitionedEngine(PartitionedProducer):
         """Those for which it waits now."""
         self.limits = self.history = self.presence = native
         self.results = self.schedules = self.lanes = self.delays = self.settings = self.partitions = self
-        self.flows = self
-        self.requests = None
+        self.flows, self.requests = native.flows, None
         # One place of a queue, or none, is all that these need.
         self.prefix, self.shared, self.signal_channel = native.prefix, native.shared, native.signal_channel
-        self.text_of = native.text_of
         self.queues, self.announced, self.layout_of = native.queues, native.announced, native.layout_of
         self.advance_limits = native.advance_limits
         self.extend, self.progress, self.result_channel = native.extend, native.progress, native.result_channel

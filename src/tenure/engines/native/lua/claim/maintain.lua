@@ -4,7 +4,7 @@
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the
 -- last time, because they took down what ran them, ms until a schedule is due or -1, how many queues jobs are on their
--- way to, the map of partitions if one is noted (lib noted)}
+-- way to, the groups of which members are to be cancelled, the map of partitions if one is noted (lib noted)}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
 --@include begin types back duework large schedules
 local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -63,4 +63,4 @@ call('PEXPIRE', key('meta'), meta_ttl_ms)
 local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)
 poison = poison and not poison.err and poison or {}
 return { promoted, reclaimed, pruned, unparked, more and 1 or 0, poison, schedules.wait(time),
-  call('SCARD', key('outs')), call('HGET', key('settings'), 'map') or nil }
+  call('SCARD', key('outs')), call('SRANDMEMBER', key('stopping'), 10), call('HGET', key('settings'), 'map') or nil }

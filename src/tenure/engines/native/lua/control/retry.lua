@@ -23,12 +23,12 @@ local state, detail, record = find(id)
 local function edit(record)
   if not edited or not record then return record end
   local line, words = string.match(record, '^(%d+ [^ \n]+([^\n]*))\n')
-  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [ghlmoukx]=[^ ]+', '')
+  words = string.gsub(string.gsub(words or '?', ' [trdspn]=%-?%d+', ''), ' [fghlmoukx]=[^ ]+', '')
   if words ~= '' then return digits(clock()) .. '000000 *\n' .. payload end
   local shape = shape_of(record)
   if limited_now then shape = reshape(shape, limit_words, share) end
   if new_key then shape = uniques.with_key(shape, new_key) end
-  return (string.match(line, '^(.-) [gklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
+  return (string.match(line, '^(.-) [fgklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
 -- A job that ended does not expire when it runs again.
@@ -84,6 +84,7 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   if not record then return remember(session, number, '0') end
   local owner = take_key(shape, shape_of(record), true)
   if owner then return remember(session, number, ':' .. owner) end
+  sending.note_member(id, shape, 'again')
   call('HSET', key('jobs'), id, new)
   note_size(#record + #payload)
   note_limits(shape)

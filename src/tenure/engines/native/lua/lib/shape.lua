@@ -1,6 +1,7 @@
 -- lib shape: where a job waits. The words of a shape are the last ones of the first line of the record and of the
 -- claim: p=<priority> l=<lane> n=<most jobs of the lane at one time> u=<mode>:<unique key> k=1 (persistent) m=<limits>
--- g=<share> x=<when it expires: see lib deadlines> o=<the job that follows a bad end: see lib sending>.
+-- g=<share> x=<when it expires: see lib deadlines> o=<the job that follows a bad
+-- end: see lib sending> f=<the place of its group: see lib flow>.
 -- Sets: shapes. Defines: note_limits. Redis: reads and writes.
 --@include lazy clock shapeof laneline
 

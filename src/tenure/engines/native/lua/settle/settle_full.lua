@@ -93,13 +93,14 @@ local function complete(id, at, shape, failures, crashes, claimed)
   local token, ttl = ARGV[at + 1], ARGV[at + 3]
   local after = followed[token]
   if after then following_jobs[#following_jobs + 1] = after end
+  local result = after and after.result or ARGV[at + 5]
+  if shape ~= '' then sending.note_member(id, shape, 'completed', result) end
   if ttl ~= '0' and ttl ~= kept_for then
     kept_for, kept_until = ttl, digits(time + ttl)
     times = time .. ' ' .. kept_until
   end
   if ttl ~= '0' then
     local line = end_line('completed', times, failures, crashes, token, worker, claimed)
-    local result = after and after.result or ARGV[at + 5]
     ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. result
     expiries[#expiries + 1], expiries[#expiries + 2] = kept_until, id
   end

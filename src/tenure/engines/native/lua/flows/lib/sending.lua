@@ -2,6 +2,7 @@
 -- their numbers, each as MessagePack: {number, id, record, due, rule}; `outs` names the queues that such jobs go to.
 -- Numbers grow as tokens do, so that the other queue can ignore what it has taken: a counter that a failover sets back
 -- would name new jobs as earlier ones.
+-- `rule` `end`: no job, but word of a member for its group: see lib flow.
 -- Needs: clock, digits. Defines: sending. Redis: reads and writes.
 --@include lazy
 local sending = setmetatable({ function(my)
@@ -31,6 +32,14 @@ local sending = setmetatable({ function(my)
 
   -- Send a job, {queue, id, record, due, rule}.
   function my.send(job) send(next_number(), unpack(job)) end
+
+  -- Send word to the group of a member, if the job is one: the word f of its shape.
+  function my.note_member(id, shape, state, result)
+    local home = shape ~= '' and shapes.word(shape, 'f')
+    if not home then return end
+    local queue = string.match(prefix, ':([^:/}]*)[^:}]*}$')
+    send(next_number(), string.sub(home, 3), id, state .. ' ' .. queue .. '\n' .. (result or ''), '', 'end')
+  end
 
   -- Send the job that is to follow a bad end: the word o of the shape of the job that has ended. Its id gets a number,
   -- as a job that is retried may end so again, and a header names that job.

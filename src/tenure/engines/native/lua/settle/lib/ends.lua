@@ -1,11 +1,14 @@
 -- lib ends: how a job ends. The end is written before the job is taken from where it was, so that an error between the
 -- two leaves it in both places rather than in none.
--- Needs: clock, digits. Defines: end_badly, remove, remove_ended. Redis: reads and writes.
+-- Needs: digits. Defines: end_badly, remove, remove_ended. Redis: reads and writes.
 --@include counted endline trim laneends unique notes history watched deadlines sending
 
--- Enqueue what is to follow the bad end of a job: before anything else is written, since it may fail.
-local function report_end(id, shape)
-  local word = shape ~= '' and shapes.word(shape, 'o')
+-- Report the bad end of a job to its group, and enqueue what is to follow: before anything else is written, since it
+-- may fail.
+local function report_end(id, shape, state)
+  if shape == '' then return end
+  sending.note_member(id, shape, state)
+  local word = state ~= 'cancelled' and shapes.word(shape, 'o')
   if word then sending.report(word, id) end
 end
 
@@ -13,7 +16,7 @@ end
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)
   local record = call('HGET', key('jobs'), id)
   local shape = shape_of(record)
-  if state ~= 'cancelled' or string.find(body, '^{"type":"Expired"') then report_end(id, shape) end
+  report_end(id, shape, string.find(body, '^{"type":"Expired"') and 'expired' or state)
   local blocks = shape ~= '' and lane_ends.end_badly(time, state, id, shape)
   local expires = blocks and @NEVER_MS@ or time + config.failed_ttl
   if record then call('HSET', key('kept'), id, record) end
@@ -36,7 +39,7 @@ end
 local function remove(ids)
   if #ids == 0 then return end
   local records = call('HMGET', key('jobs'), unpack(ids))
-  for n, id in ipairs(ids) do report_end(id, shape_of(records[n])) end
+  for n, id in ipairs(ids) do report_end(id, shape_of(records[n]), 'discarded') end
   call('HDEL', key('jobs'), unpack(ids))
   call('HDEL', key('tries'), unpack(ids))
   if uses_features then call('HDEL', key('then'), unpack(ids)) end

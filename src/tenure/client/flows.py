@@ -1,0 +1,209 @@
+"""Flows: many jobs as one, as their users see them."""
+
+from __future__ import annotations
+
+import time
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+)
+
+from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
+from tenure.client.unique import public_view
+from tenure.core import limits, names
+from tenure.core.encoding.codec import decode_json
+from tenure.core.engine import Feature
+from tenure.core.errors import FlowNotFound, ResultTimeout
+from tenure.core.flows import FlowState, FlowView, flow_id
+from tenure.core.job import JobView
+from tenure.core.ports import FlowPort
+from tenure.core.steps import Steps
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client
+
+WAIT_S: Final = 2.0
+"""A caller that waits for the end of a flow looks at least this often, even if messages are lost."""
+RESULTS_MOST: Final = 1_000
+"""Results that one call returns."""
+
+
+class Flow:
+    """A group of jobs, as `group(...).enqueue()` and `app.flow(id)` return it. Every method has an async version.
+
+        flow = group(resize.call(path) for path in paths).enqueue(on_success=publish.call("album"))
+        flow.wait(timeout=60).state
+
+    `id`: "<queue>/<key>": the queue that the flow was made in, and its key, with which the ids of its members begin.
+    """
+
+    __slots__ = ("_client", "_key", "_queue", "id")
+
+    def __init__(self, client: Client, queue: str, key: str) -> None:
+        self.id = flow_id(queue, key)
+        self._client = client
+        self._queue = queue
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"<Flow {self.id!r}>"
+
+    @property
+    def _port(self) -> FlowPort:
+        return self._client.needed(self._client.engine.flows, Feature.FLOWS)
+
+    def _view(self) -> Steps[FlowView]:
+        view = yield from self._port.flow(self._queue, self._key)
+        if view is None:
+            raise FlowNotFound(f"There is no flow {self.id!r}, or its record has expired.")
+        return view
+
+    @blocking
+    def view(self) -> Steps[FlowView]:
+        """Return the flow as it is now. Raises `FlowNotFound`.
+
+        view = flow.view()
+        print(view.state, f"{view.left} of {view.total} left")
+        """
+        return self._view()
+
+    aview = asynchronous(view)
+
+    def wait(self, timeout: float | None = None) -> FlowView:
+        """Wait until all members have ended, and return the flow. In async code: `wait_async`.
+
+            if flow.wait(timeout=60).failed: ...
+
+        `timeout` in seconds; None: no limit; 0: look once. Raises `ResultTimeout` and `FlowNotFound`.
+        """
+        if a_loop_runs():
+            self._client.blocks_loop("wait", waits=True)
+        wait = _Wait(timeout)
+        if (view := self._client.run(self._view())).state is not FlowState.OPEN:
+            return view
+        with self._client.runner.subscribe(self._channel()) as messages:
+            while (view := self._client.run(self._view())).state is FlowState.OPEN:
+                messages.get(wait.next_s(self, view))
+        return view
+
+    async def wait_async(self, timeout: float | None = None) -> FlowView:  # noqa: ASYNC109
+        """Async version of `wait`.
+
+        view = await flow.wait_async(timeout=60)
+        """
+        wait = _Wait(timeout)
+        if (view := await self._client.arun(self._view())).state is not FlowState.OPEN:
+            return view
+        async with self._client.runner.asubscribe(self._channel()) as messages:
+            while (view := await self._client.arun(self._view())).state is FlowState.OPEN:
+                await messages.get(wait.next_s(self, view))
+        return view
+
+    def _channel(self) -> str:
+        return self._client.needed(self._client.engine.results, Feature.RESULTS).result_channel(self._queue, self._key)
+
+    @blocking
+    def failed(self, after: str = "0") -> Steps[tuple[list[JobView], str | None]]:
+        """Return about a hundred members that ended otherwise than in `completed`, and where the next page begins.
+
+            jobs, after = flow.failed()
+            while after:
+                more, after = flow.failed(after)
+
+        A member may come twice. None: this was the last page.
+        """
+        members, on = yield from self._port.failed_members(self._queue, self._key, after)
+        found: list[JobView] = []
+        for member, queue in members:
+            view = yield from self._client.engine.job(queue, member)
+            found += [] if view is None else [public_view(view)]
+        return found, None if on == "0" else on
+
+    afailed = asynchronous(failed)
+
+    @blocking
+    def results(self, after: int = 0) -> Steps[list[Any]]:
+        """Return the results of up to 1,000 members, from the number `after` on, in the order of the calls.
+
+            squares = group([square.call(n) for n in range(3)], results=True).enqueue()
+            squares.wait()
+            squares.results()                               # [0, 1, 4]
+
+        Plain data; None for a member without one. Raises `FlowNotFound`, and `InvalidArgument` for a wrong number.
+        """
+        start = names.count(after, "after", most=limits.MAX_QUEUE_LENGTH)
+        view = yield from self._view()
+        count = max(0, min(RESULTS_MOST, view.total - start))
+        stored = yield from self._port.member_results(self._queue, self._key, start, count)
+        return [decode_json(one) if one else None for one in stored]
+
+    aresults = asynchronous(results)
+
+    @blocking
+    def cancel(self, reason: str = "") -> Steps[bool]:
+        """Cancel the members that have not ended. Workers of the queue complete that for large groups.
+
+            flow.cancel("the album was deleted")
+
+        No member can be added from then on. Return False if there is no such flow.
+        """
+        return self._port.stop_flow(self._queue, self._key, names.reason(reason))
+
+    acancel = asynchronous(cancel)
+
+    @blocking
+    def retry(self) -> Steps[int]:
+        """Run the members again that failed, broke or were cancelled. Return how many.
+
+            flow.retry()
+
+        The flow is open again. `on_success` follows if all have completed then and it has not followed yet; `on_end`
+        follows each end.
+        """
+        count, after = 0, "0"
+        for _ in range(limits.PURGE_ROUNDS):
+            members, after = yield from self._port.failed_members(self._queue, self._key, after)
+            for member, queue in members:
+                count += yield from self._client.engine.retry(queue, member)
+            if after == "0":
+                break
+        return count
+
+    aretry = asynchronous(retry)
+
+    @blocking
+    def seal(self) -> Steps[bool]:
+        """Let the flow end with the members that it has, when the program that adds them has died.
+
+        flow.seal()
+        """
+        return self._port.seal_flow(self._queue, self._key)
+
+    aseal = asynchronous(seal)
+
+    @blocking
+    def forget(self) -> Steps[bool]:
+        """Remove the record of the flow; its jobs stay, and nothing follows them. False: it is gone already.
+
+        flow.forget()
+        """
+        return self._port.forget_flow(self._queue, self._key)
+
+    aforget = asynchronous(forget)
+
+
+class _Wait:
+    def __init__(self, timeout: float | None) -> None:
+        self._limit_s = seconds_or_none(timeout)
+        self._until = None if self._limit_s is None else time.monotonic() + self._limit_s
+
+    def next_s(self, flow: Flow, view: FlowView) -> float:
+        """Return the seconds until the next look. Raises `ResultTimeout` when none are left."""
+        left = WAIT_S if self._until is None else min(WAIT_S, self._until - time.monotonic())
+        if left <= 0:
+            raise ResultTimeout(
+                f"Flow {flow.id!r} did not end within {self._limit_s:g} s: {view.left:,} of {view.total:,} members are "
+                "left. Call `wait` again to wait longer."
+            )
+        return left

@@ -1,0 +1,308 @@
+"""Groups: calls that are enqueued as one flow, with calls that follow when all of them have ended."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    runtime_checkable,
+)
+
+from msgspec import structs
+
+from tenure.client.call import TaskCall
+from tenure.client.client import a_loop_runs, asynchronous, blocking, new_id
+from tenure.client.enqueue import enqueue_all
+from tenure.client.flows import RESULTS_MOST, Flow
+from tenure.core import limits, names
+from tenure.core.errors import GroupEnded, InvalidArgument, invalid
+from tenure.core.flows import Callback, NewFlow, member_id, membership
+from tenure.core.functions import without_warning
+from tenure.core.job import NewJob
+from tenure.core.shape import PLAIN, Shape
+from tenure.core.steps import Steps
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from types import TracebackType
+
+    from tenure.client.client import Client
+    from tenure.client.options import Options
+
+R = TypeVar("R")
+KEEP_S: Final = 86_400
+"""How long the record of a group stays after its end."""
+PAGE: Final = limits.MAX_BATCH
+"""Members that are enqueued together."""
+_BROKEN_OFF: Final = "its enqueue was broken off"
+IfOneFails: TypeAlias = Literal["wait", "cancel"]
+Follows: TypeAlias = "TaskCall[Any] | _Task | None"
+"""What follows a group: a call, or a task that takes the results."""
+
+
+@runtime_checkable
+class _Task(Protocol):
+    """A task of an app, in place of a call: it takes the list of results."""
+
+    name: str
+    __wrapped__: Any
+
+    @property
+    def options(self) -> Options: ...
+
+    def call(self, *args: Any, **kwargs: Any) -> TaskCall[Any]: ...
+
+
+class _Maker:
+    """Makes one flow: its operations are steps, for sync and async callers."""
+
+    def __init__(self, client: Client, new: NewFlow) -> None:
+        self.client = client
+        self.new = new
+        self.flow = Flow(client, new.queue, new.id)
+        self._total = 0
+        self._queues: set[str] = set()
+        self._port = self.flow._port
+        self._shape = Shape(flow=membership(new.queue, new.results))
+
+    def begin(self) -> Steps[None]:
+        return self._port.open_flow(self.new)
+
+    def add(self, calls: Iterable[TaskCall[Any]]) -> Steps[None]:
+        """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
+        jobs = [self._member(self.client.follow_up(call, "group")) for call in calls]
+        queues = {job.queue for job in jobs}
+        total = self._total + len(jobs)
+        if self.new.results and total > RESULTS_MOST and self.takes_results:
+            raise invalid("group", f"at most {RESULTS_MOST:,} calls, as a task takes the results", f"{total:,}")
+        if not (yield from self._port.grow_flow(self.new.queue, self.new.id, total, queues - self._queues)):
+            raise GroupEnded(f"Flow {self.flow.id!r} has ended, or is sealed or gone: no member can be added.")
+        self._queues |= queues
+        numbered = [structs.replace(job, id=member_id(self.new.id, self._total + n)) for n, job in enumerate(jobs)]
+        self._total = total
+        yield from enqueue_all(self.client, numbered)
+
+    @property
+    def takes_results(self) -> bool:
+        return any(one is not None and one.takes_results for one in (self.new.on_success, self.new.on_end))
+
+    def _member(self, job: NewJob) -> NewJob:
+        if job.own_id:
+            raise InvalidArgument("group: a member cannot have an id of its own: the group gives it one.")
+        if job.shape is PLAIN:
+            return structs.replace(job, shape=self._shape)
+        if job.shape.persistent:
+            raise InvalidArgument("group: a persistent job never ends, so the group would not either.")
+        if job.shape.unique is not None:
+            raise InvalidArgument("group: a member cannot be unique: another job could stand for it.")
+        return structs.replace(job, shape=replace(job.shape, flow=self._shape.flow))
+
+    def end(self) -> Steps[Flow]:
+        yield from self._port.seal_flow(self.new.queue, self.new.id, self._total)
+        return self.flow
+
+    def stop(self, reason: str) -> Steps[bool]:
+        return self._port.stop_flow(self.new.queue, self.new.id, reason)
+
+
+class Group(Generic[R]):
+    """Calls that are to be enqueued as one flow: see `group`."""
+
+    def __init__(self, calls: Iterable[TaskCall[R]], results: bool) -> None:
+        self._calls = iter(calls)
+        self._results = results
+
+    def enqueue(
+        self,
+        on_success: Follows = None,
+        on_end: Follows = None,
+        if_one_fails: IfOneFails = "wait",
+        *,
+        keep: float | timedelta = KEEP_S,
+    ) -> Flow:
+        """Enqueue the calls, and what follows them. In async code: `aenqueue`.
+
+            group(resize.call(path) for path in paths).enqueue(on_success=publish.call("album"))
+            group([square.call(n) for n in range(3)], results=True).enqueue(on_success=total)
+
+        `on_success`: a call that is enqueued when all have completed, in the step that notes the last end. `on_end`:
+        when all have ended, however they did. A task instead of a call takes the list of results as its argument: then
+        there are at most 1,000 calls, and `results=True`. `if_one_fails`: "cancel" cancels the others after the first
+        that does not complete. `keep`: seconds for which the record of the flow stays after its end.
+
+        The calls are read page by page, so there may be millions. If the enqueue fails in between, the flow is
+        cancelled. Raises `InvalidArgument` (also for a member with an id of its own, a unique key, or `persistent`),
+        and what `Task.enqueue` raises.
+        """
+        maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
+        if a_loop_runs():
+            maker.client.blocks_loop("enqueue")
+        run = maker.client.run
+        run(maker.begin())
+        try:
+            for page in pages:
+                run(maker.add(page))
+        except BaseException:
+            run(maker.stop(_BROKEN_OFF))
+            raise
+        return run(maker.end())
+
+    async def aenqueue(
+        self,
+        on_success: Follows = None,
+        on_end: Follows = None,
+        if_one_fails: IfOneFails = "wait",
+        *,
+        keep: float | timedelta = KEEP_S,
+    ) -> Flow:
+        """Async version of `enqueue`.
+
+        flow = await group(resize.call(path) for path in paths).aenqueue()
+        """
+        maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
+        run = maker.client.arun
+        await run(maker.begin())
+        try:
+            for page in pages:
+                await run(maker.add(page))
+        except BaseException:
+            await run(maker.stop(_BROKEN_OFF))
+            raise
+        return await run(maker.end())
+
+    def _begin(
+        self, on_success: Follows, on_end: Follows, if_one_fails: IfOneFails, keep: object
+    ) -> tuple[_Maker, Iterator[list[TaskCall[Any]]]]:
+        pages = iter(lambda: list(islice(self._calls, PAGE)), [])
+        first = next(pages, [])
+        task = next((one for one in (*first[:1], on_success, on_end) if one is not None), None)
+        client = client_of(task, "group")
+        queue = client.follow_up(first[0], "group").queue if first else None
+        rules = Rules(on_success, on_end, if_one_fails, self._results, keep)
+        return _Maker(client, rules.flow(client, queue)), chain([first] if first else [], pages)
+
+
+def group(calls: Iterable[TaskCall[R]], *, results: bool = False) -> Group[R]:
+    """Return calls as a group: enqueued as one flow, it enqueues what follows when all have ended.
+
+        flow = group(resize.call(path) for path in paths).enqueue(on_success=publish.call("album"))
+
+    `calls`: any iterable, read at the enqueue, of tasks of one app, for any queues. `results`: keep the results with
+    the flow, for `Flow.results` and for a task that follows. Raises `InvalidArgument`.
+    """
+    if isinstance(calls, (TaskCall, str, bytes)) or not isinstance(calls, Iterable):
+        raise invalid("group", "a list of calls, as in [report.call(day) for day in days]", without_warning(calls))
+    return Group(calls, names.flag(results, "results"))
+
+
+class OpenGroup:
+    """A group that gets its members one by one: see `app.open_group`.
+
+    with app.open_group("images") as group:
+        for path in walk():
+            group.add(resize.call(path))
+    """
+
+    def __init__(self, client: Client, new: NewFlow) -> None:
+        self._client = client
+        self._maker = _Maker(client, new)
+        self._waiting: list[TaskCall[Any]] = []
+        self.flow = self._maker.flow
+
+    def __repr__(self) -> str:
+        return f"<OpenGroup of {self.flow!r}>"
+
+    @blocking
+    def add(self, call: TaskCall[Any]) -> Steps[None]:
+        """Add a member. Members go to Redis together, 500 at a time and at the end.
+
+            group.add(resize.call("cat.png"))
+
+        Raises `GroupEnded`, `InvalidArgument`, and what `Task.enqueue` raises.
+        """
+        self._waiting.append(call)
+        if len(self._waiting) >= PAGE:
+            yield from self._flush()
+
+    aadd = asynchronous(add)
+
+    def _flush(self) -> Steps[None]:
+        calls, self._waiting = self._waiting, []
+        if calls:
+            yield from self._maker.add(calls)
+
+    def _end(self, failed: bool) -> Steps[None]:
+        if failed:
+            yield from self._maker.stop(_BROKEN_OFF)
+            return
+        yield from self._flush()
+        yield from self._maker.end()
+
+    def __enter__(self) -> OpenGroup:
+        self._client.run(self._maker.begin())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, tb: TracebackType | None) -> None:
+        self._client.run(self._end(kind is not None))
+
+    async def __aenter__(self) -> OpenGroup:
+        await self._client.arun(self._maker.begin())
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, tb: TracebackType | None) -> None:
+        await self._client.arun(self._end(kind is not None))
+
+
+class Rules(NamedTuple):
+    """What follows a group, as the user gave it."""
+
+    on_success: Follows
+    on_end: Follows
+    if_one_fails: str
+    results: bool
+    keep: object
+
+    def flow(self, client: Client, queue: str | None = None) -> NewFlow:
+        """Return the flow to make. Raises `InvalidArgument`."""
+        if self.if_one_fails not in get_args(IfOneFails):
+            raise invalid("if_one_fails", "'wait' or 'cancel'", repr(self.if_one_fails))
+        success = self._callback(client, self.on_success, "on_success")
+        end = self._callback(client, self.on_end, "on_end")
+        keep_ms = names.duration_ms(self.keep, "keep", most_ms=limits.MAX_DELAY_MS)
+        home = queue or next(one.job.queue for one in (success, end) if one is not None)
+        stops = self.if_one_fails == "cancel"
+        return NewFlow(home, new_id(), keep_ms, self.results, stops, success, end)
+
+    def _callback(self, client: Client, follows: Follows, field: str) -> Callback | None:
+        if follows is None:
+            return None
+        if not isinstance(follows, _Task):
+            return Callback(client.follow_up(follows, field))
+        if not self.results:
+            raise InvalidArgument(f"{field}: the task {follows.name} takes the results of the group: set results=True.")
+        try:
+            inspect.signature(follows.__wrapped__).bind([])
+        except TypeError as error:
+            raise InvalidArgument(f"{field}: {follows.name} cannot take the list of results: {error}.") from None
+        return Callback(client.follow_up(TaskCall(follows.name, b"[[null],{}]", follows.options, follows), field), True)
+
+
+def client_of(call: object, field: str) -> Client:
+    """Return the client of the app of a call, or of a task. Raises `InvalidArgument` for anything else."""
+    task = call.source if isinstance(call, TaskCall) else call
+    client: Client | None = getattr(task, "_client", None)
+    if client is None:
+        raise invalid(field, "a call of a task, as in report.call(...)", without_warning(call))
+    return client

@@ -1,0 +1,132 @@
+"""Groups of jobs as values: a flow that is to be made, and one as it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from tenure.core import limits
+from tenure.core.job import NewJob
+from tenure.core.shape import Shape
+
+_WITH_RESULT: Final = "r/"
+_PLAIN: Final = "m/"
+
+
+class FlowState(StrEnum):
+    """The state of a flow.
+
+    - `open`: members have not ended, or more may come
+    - `completed`: all members have completed
+    - `failed`, `cancelled`: all have ended, some of them otherwise; `cancelled`: the flow was cancelled
+    """
+
+    OPEN = "open"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A call that is enqueued when a flow has ended. `takes_results`: its only argument is the list of results."""
+
+    job: NewJob
+    takes_results: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewFlow:
+    """A group to make. `keep_ms`: how long its record stays after its end. `stops`: its first failure cancels the
+    rest."""
+
+    queue: str
+    id: str
+    keep_ms: int
+    results: bool = False
+    stops: bool = False
+    on_success: Callback | None = None
+    on_end: Callback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """A flow as the inspector shows it.
+
+        view = flow.view()
+        print(view.state, f"{view.completed} of {view.total}")
+
+    `failed`: members that ended in `failed` or `broken`; `cancelled`: those that were cancelled or removed, or have
+    expired. `sealed`: no member can come any more. `reason`: why it was cancelled. Times are milliseconds since 1970 by
+    Redis' clock.
+    """
+
+    id: str
+    queue: str
+    state: FlowState
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    sealed: bool
+    made_ms: int
+    ended_ms: int | None = None
+    reason: str | None = None
+
+    @property
+    def left(self) -> int:
+        """How many members have not ended."""
+        return self.total - self.completed - self.failed - self.cancelled
+
+    @property
+    def made_at(self) -> datetime:
+        """Return `made_ms` as a `datetime` (UTC)."""
+        return datetime.fromtimestamp(self.made_ms / limits.SECOND, UTC)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """Return `ended_ms` as a `datetime` (UTC)."""
+        return None if self.ended_ms is None else datetime.fromtimestamp(self.ended_ms / limits.SECOND, UTC)
+
+
+def wants_result(shape: Shape) -> bool:
+    """Whether a job sends its result to its group."""
+    return shape.flow.startswith(_WITH_RESULT)
+
+
+def membership(queue: str, results: bool) -> str:
+    """What `Shape.flow` of a member is. `queue`: where its group is.
+
+    >>> membership("images", results=True)
+    'r/images'
+    """
+    return f"{_WITH_RESULT if results else _PLAIN}{queue}"
+
+
+def flow_id(queue: str, key: str) -> str:
+    """The id of a flow, for users.
+
+    >>> flow_id("images", "Kx3")
+    'images/Kx3'
+    """
+    return f"{queue}/{key}"
+
+
+def flow_of(id: str, shape: Shape) -> str | None:
+    """The id of the flow that a job is a member of; None: of none.
+
+    >>> flow_of("Kx3.7", Shape(flow="m/images")), flow_of("Kx3.7", Shape())
+    ('images/Kx3', None)
+    """
+    return flow_id(shape.flow[2:], id.rpartition(".")[0]) if shape.flow else None
+
+
+def member_id(flow: str, number: int) -> str:
+    """The id of a member.
+
+    >>> member_id("Kx3", 7)
+    'Kx3.7'
+    """
+    return f"{flow}.{number}"

@@ -1,0 +1,27 @@
+-- flow_change: seal, stop or forget a group, or note members that never came to be.
+-- KEYS[1] prefix
+-- ARGV id action detail member...
+-- action: seal (detail: how many members it has; empty: those known); stop (the reason); forget; note (member: the
+-- numbers of members, which are cancelled).
+-- Returns: 1, or 0 if there is no such group; and `~` if jobs are on their way.
+-- Invariant: a sealed group of which all members have ended has ended. Sending it again is harmless by nature.
+--@include begin flow
+local id, action, detail = ARGV[1], ARGV[2], ARGV[3]
+allow_when_full()
+local group = flow.of(id)
+if not group then return '0' end
+if action == 'seal' and group.state == 'open' then
+  if detail ~= '' then call('HSET', flow.key(id), 'total', detail) end
+  call('HSET', flow.key(id), 'sealed', '1')
+  flow.end_if_over(id)
+elseif action == 'stop' and group.state == 'open' then
+  flow.stop(id, detail)
+elseif action == 'note' then
+  for i = 4, #ARGV do flow.note(id .. '.' .. ARGV[i], 'cancelled -\n') end
+elseif action == 'forget' then
+  for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
+  call('ZREM', key('flows'), id)
+  call('SREM', key('stopping'), id)
+  if group.state == 'open' then call('HINCRBY', key('meta'), 'open_flows', -1) end
+end
+return '1' .. (sending.has_sent() and '~' or '')

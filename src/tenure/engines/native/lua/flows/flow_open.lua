@@ -1,0 +1,26 @@
+-- flow_open: make a group, or change how many members it has.
+-- KEYS[1] prefix
+-- ARGV id total keep_ms policy results on_success on_end
+-- total: how many members it has so far. policy: wait or cancel. results: 1 if they are kept. on_success, on_end: the
+-- calls, as lib flow has them, or empty.
+-- Returns: 1, or 0 if the group has ended or is gone.
+-- Invariant: a group is open until it is sealed. Sending it again is harmless by nature.
+--@include begin flow
+local id, total = ARGV[1], ARGV[2]
+allow_when_full()
+local group = flow.of(id)
+if group then
+  if group.state ~= 'open' or group.sealed == '1' then return 0 end
+  if tonumber(total) > tonumber(group.total) then call('HSET', flow.key(id), 'total', total) end
+  return 1
+elseif total ~= '0' then
+  return 0
+end
+local time = digits((clock()))
+call('HSET', flow.key(id), 'total', '0', 'keep', ARGV[3], 'policy', ARGV[4], 'results', ARGV[5], 'sealed', '0', 'ended',
+  '0', 'completed', '0', 'failed', '0', 'cancelled', '0', 'round', '0', 'state', 'open', 'at', time)
+if ARGV[6] ~= '' then call('HSET', flow.key(id), 'on_success', ARGV[6]) end
+if ARGV[7] ~= '' then call('HSET', flow.key(id), 'on_end', ARGV[7]) end
+call('ZADD', key('flows'), time, id)
+call('HINCRBY', key('meta'), 'open_flows', 1)
+return 1

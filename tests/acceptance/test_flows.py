@@ -1,0 +1,204 @@
+"""Groups on a real Redis: what follows when all members have ended, however they did."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tenure import (
+    FlowNotFound,
+    FlowState,
+    GroupEnded,
+    InvalidArgument,
+    JobView,
+    ResultTimeout,
+    Tenure,
+    group,
+)
+
+
+class Shop:
+    """An app with tasks, and what they did."""
+
+    def __init__(self, app: Tenure) -> None:
+        self.app = app
+        self.ran: list[Any] = []
+        self.bad: set[int] = {-1}
+
+        def square(n: int) -> int:
+            self.ran.append(n)
+            if n in self.bad:
+                raise ValueError(n)
+            return n * n
+
+        self.square = app.task(name="square", retries=0)(square)
+        self.hidden = app.task(name="hidden", queue="hidden", retries=0, result_ttl=0)(square)
+        self.done = app.task(name="done", queue="done")(lambda *words: self.ran.append(words))
+        self.total = app.task(name="total", queue="done")(self._total)
+
+    def _total(self, results: list[int | None]) -> None:
+        self.ran.append(results)
+
+    def drain(self) -> list[Any]:
+        """Run all that is due, and return what ran since the last time."""
+        self.app.testing().drain(raises=False)
+        ran, self.ran = self.ran, []
+        return ran
+
+
+@pytest.fixture
+def shop(redis_url: str) -> Iterator[Shop]:
+    with Tenure(redis_url) as app:
+        yield Shop(app)
+
+
+def test_a_call_follows_when_all_have_completed(shop: Shop) -> None:
+    calls = (shop.square.call(n) for n in range(3))
+    flow = group(calls).enqueue(on_success=shop.done.call("success"), on_end=shop.done.call("end"))
+    view = flow.view()
+    assert (view.state, view.total, view.left, view.sealed) == (FlowState.OPEN, 3, 3, True)
+    assert shop.drain() == [0, 1, 2, ("success",), ("end",)]
+    view = flow.view()
+    assert (view.state, view.completed, view.left) == (FlowState.COMPLETED, 3, 0)
+    assert flow.wait(timeout=0) == view
+    assert shop.app.flow(flow.id).view() == view
+
+
+def test_after_a_failure_only_what_follows_the_end_comes_until_a_retry(shop: Shop) -> None:
+    flow = group([shop.square.call(n) for n in (1, -1, 2)]).enqueue(shop.done.call("success"), shop.done.call("end"))
+    assert shop.drain() == [1, -1, 2, ("end",)]
+    view = flow.view()
+    assert (view.state, view.completed, view.failed) == (FlowState.FAILED, 2, 1)
+    (job,), after = flow.failed()
+    assert isinstance(job, JobView)
+    assert (job.id, job.error and job.error.type, after) == (f"{flow.id.partition('/')[2]}.1", "ValueError", None)
+    shop.bad.clear()
+    assert flow.retry() == 1
+    assert shop.drain() == [-1, ("success",), ("end",)]
+    assert flow.view().state is FlowState.COMPLETED
+    assert flow.failed() == ([], None)
+
+
+def test_a_task_takes_the_results_in_the_order_of_the_calls(shop: Shop) -> None:
+    """Also of tasks that keep no results."""
+    calls = [shop.square.using(delay=5).call(2), shop.hidden.call(3), shop.square.call(4)]
+    flow = group(calls, results=True).enqueue(on_success=shop.total)
+    assert sorted(shop.drain()) == [3, 4]
+    shop.app.testing().advance(seconds=6)
+    assert shop.drain() == [2, [4, 9, 16]]
+    assert flow.results() == [4, 9, 16]
+    assert flow.results(after=2) == [16]
+
+
+def test_what_has_no_result_is_none(shop: Shop) -> None:
+    group([shop.square.call(-1), shop.square.call(1)], results=True).enqueue(on_end=shop.total)
+    assert shop.drain() == [-1, 1, [None, 1]]
+
+
+def test_an_empty_group_succeeds_at_once(shop: Shop) -> None:
+    flow = group([]).enqueue(on_success=shop.done.call("success"))
+    assert flow.view().state is FlowState.COMPLETED
+    assert shop.drain() == [("success",)]
+
+
+def test_the_first_failure_cancels_the_others(shop: Shop) -> None:
+    calls = [shop.square.call(-1), *(shop.square.using(delay=60).call(n) for n in range(3)), shop.hidden.call(5)]
+    flow = group(calls).enqueue(on_end=shop.done.call("end"), if_one_fails="cancel")
+    assert set(shop.drain()) - {5} == {-1, ("end",)}
+    view = flow.view()
+    assert (view.state, view.failed, view.left) == (FlowState.CANCELLED, 1, 0)
+    assert view.reason == "member 0 failed"
+
+
+def test_a_flow_can_be_cancelled(shop: Shop) -> None:
+    flow = group(shop.square.using(delay=60).call(n) for n in range(3)).enqueue(on_end=shop.done.call("end"))
+    assert flow.cancel("not needed")
+    view = flow.view()
+    assert (view.state, view.cancelled, view.reason) == (FlowState.CANCELLED, 3, "not needed")
+    assert shop.drain() == [("end",)]
+
+
+def test_members_can_come_one_by_one(shop: Shop) -> None:
+    with shop.app.open_group("default", on_success=shop.done.call("success")) as members:
+        for n in range(1_200):
+            members.add(shop.square.call(n))
+        assert len(shop.drain()) == 1_000
+        assert members.flow.view().state is FlowState.OPEN
+    assert shop.drain() == [*range(1_000, 1_200), ("success",)]
+
+
+def test_a_group_that_is_broken_off_is_cancelled(shop: Shop) -> None:
+    members = shop.app.open_group("default", on_end=shop.done.call("end"))
+    with contextlib.suppress(ZeroDivisionError), members:
+        for n in range(501):
+            members.add(shop.square.call(1000 // (500 - n)))
+    view = members.flow.view()
+    assert (view.state, view.cancelled) == (FlowState.CANCELLED, 500)
+    assert shop.drain() == [("end",)]
+
+
+def test_a_producer_that_dies_leaves_a_group_that_can_be_ended(shop: Shop) -> None:
+    members = shop.app.open_group("default", on_end=shop.done.call("end"))
+    members.__enter__()
+    for n in range(500):
+        members.add(shop.square.call(n))
+    assert len(shop.drain()) == 500
+    flow = shop.app.flow(members.flow.id)
+    assert flow.view().state is FlowState.OPEN
+    assert flow.seal()
+    assert flow.view().state is FlowState.COMPLETED
+    assert shop.drain() == [("end",)]
+    for n in range(499):
+        members.add(shop.square.call(n))
+    with pytest.raises(GroupEnded):
+        members.add(shop.square.call(499))
+
+
+def test_waiting_and_forgetting(shop: Shop) -> None:
+    flow = group([shop.square.call(1)]).enqueue(on_end=shop.done.call("end"))
+    with pytest.raises(ResultTimeout, match="1 of 1 members are left"):
+        flow.wait(timeout=0)
+    assert flow.forget()
+    with pytest.raises(FlowNotFound):
+        flow.view()
+    assert not flow.forget()
+    assert shop.drain() == [1]
+
+
+async def test_all_of_it_in_async_code(shop: Shop) -> None:
+    flow = await group([shop.square.call(n) for n in (1, -1)], results=True).aenqueue(shop.done.call("success"))
+    await shop.app.testing().adrain(raises=False)
+    assert (await flow.wait_async(timeout=5)).failed == 1
+    assert await flow.aresults() == [1, None]
+    assert len((await flow.afailed())[0]) == 1
+    async with shop.app.open_group("default") as members:
+        await members.aadd(shop.square.call(7))
+    assert (await members.flow.aview()).total == 1
+    assert await members.flow.acancel()
+    assert await members.flow.aforget()
+
+
+def test_refused(shop: Shop) -> None:
+    call = shop.square.call(1)
+    wrong: Any = call
+    wrongs: Any = [shop.square]
+    nothing: Any = shop.app.task(name="nothing")(lambda *, key=0: None)
+    cases: list[tuple[Any, str]] = [
+        (lambda: group(wrong), "group must be a list of calls"),
+        (lambda: group([]).enqueue(), "group must be a call of a task"),
+        (lambda: group(wrongs).enqueue(), "group must be a call of a task"),
+        (lambda: group([shop.square.using(id="mine").call(1)]).enqueue(), "an id of its own"),
+        (lambda: group([shop.square.using(unique="k").call(1)]).enqueue(), "cannot be unique"),
+        (lambda: group([shop.square.using(persistent=True).call(1)]).enqueue(), "never ends"),
+        (lambda: group([call]).enqueue(on_success=shop.total), "set results=True"),
+        (lambda: group([call], results=True).enqueue(on_success=nothing), "cannot take"),
+        (lambda: group([call]).enqueue(if_one_fails="stop"), "if_one_fails"),  # type: ignore[arg-type]
+        (lambda: group([call] * 1_001, results=True).enqueue(on_success=shop.total), "at most 1,000"),
+        (lambda: shop.app.flow("no id"), "flow must be an id"),
+    ]
+    for act, error in cases:
+        with pytest.raises(InvalidArgument, match=error):
+            act()
