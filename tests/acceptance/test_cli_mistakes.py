@@ -145,7 +145,7 @@ def test_a_name_that_no_queue_may_have(tenure):
 
 def test_a_command_that_does_not_exist(command):
     mistake(command("wroker"), "no command 'wroker'", "Did you mean 'worker'?", "tenure --help")
-    mistake(command("zzz"), "no command 'zzz'", "info, jobs, job, why, dashboard, metrics, enqueue")
+    mistake(command("zzz"), "no command 'zzz'", "info, jobs, job, why, flows, flow, dashboard, metrics, enqueue")
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,12 @@ def test_what_a_late_process_hands_over_once_more_is_ignored(world: World) -> No
     assert ids_of(world, "other") == ["c"]
 
 
+def test_many_pages_of_jobs_are_handed_over(world: World) -> None:
+    ids = [f"b{n}" for n in range(250)]
+    assert world.settle(begin(world), following(*ids, queue="other"))
+    assert [lease.record.id for lease in world.take(300, queues=("other",))] == ids
+
+
 def test_a_queue_that_refuses_jobs_gets_them_later(world: World) -> None:
     world.spoil("bad")
     jobs = (NewJob("bad", "b", b"after"), NewJob("other", "c", b"after"))

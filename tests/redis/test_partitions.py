@@ -12,8 +12,9 @@ import pytest
 
 from tenure import Tenure
 from tenure.core.errors import InvalidArgument, Unreachable, UnsupportedFeature
+from tenure.core.flows import Callback, NewFlow, membership
 from tenure.core.job import Lease, LeaseRef, NewJob, Refused, State
-from tenure.core.outcome import Failed, Retried
+from tenure.core.outcome import Completed, Failed, Retried
 from tenure.core.partitions import home_of, place_of
 from tenure.core.shape import CancelAnswer, LaneState, Progress, Shape, UniqueRule
 from tenure.core.worker_view import WorkerView
@@ -502,3 +503,39 @@ def test_threads_that_lease_by_hand_share_what_is_known() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert failures == []
+
+
+def test_follow_ups_come_to_their_partitions_from_wherever(world: World) -> None:
+    """Of a queue with partitions, of another queue, and of this one: a lookup finds each where it belongs."""
+    plain, laned = ids(60), [f"l{n}" for n in range(12)]
+    jobs = [NewJob("q", id, b"p") for id in plain]
+    jobs += [NewJob("q", id, b"p", shape=Shape(lane=lane)) for id, lane in zip(laned, LANES, strict=True)]
+    for source in ("q", "elsewhere"):
+        world.put(f"first-{source}", queue=source)
+        (lease,) = world.take(queues=(source,))
+        part = tuple(jobs[::2] if source == "q" else jobs[1::2])
+        assert world.settle(lease, Completed(b"", 0, part))
+    assert world.counts() == {"ready": 72}
+    for id in plain + laned:
+        assert world.view(id).state is State.READY
+    assert sorted(take_all(world)) == sorted(plain + laned)
+
+
+def test_a_follow_up_that_no_partition_can_have_is_broken_and_kept(world: World) -> None:
+    shape = Shape(lane="L", unique=UniqueRule("k"))
+    world.put("first", queue="elsewhere")
+    (lease,) = world.take(queues=("elsewhere",))
+    assert world.settle(lease, Completed(b"", 0, (NewJob("q", "misfit", b"p", shape=shape), NewJob("q", "fits", b"p"))))
+    view = world.view("misfit")
+    assert (view.state, view.error and view.error.type) == (State.BROKEN, "UnsupportedFeature")
+    assert take_all(world) == ["fits"]
+
+
+def test_a_group_of_a_queue_with_partitions(world: World) -> None:
+    flows = world.engine.flows
+    world.run(flows.open_flow(NewFlow("q", "F", 60_000, on_end=Callback(NewJob("end", "end", b"[]")))))
+    assert world.run(flows.grow_flow("q", "F", 40, ("q",)))
+    world.put(*(f"F.{n}" for n in range(40)), shape=Shape(flow=membership("q", results=False)))
+    assert world.run(flows.seal_flow("q", "F", 40))
+    assert len(take_all(world)) == 40
+    assert world.take_ids(queues=("end",)) == ["end-1"]

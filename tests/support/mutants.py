@@ -526,7 +526,45 @@ _TRANSFER: Final = (
     Mutant("page-is-returned-backwards", "for n = #lines, 1, -1 do", "for n = 1, #lines do", ("end_export",)),
     Mutant("held-lane-is-empty", "and lanes.busy_of(lane) == 0\n", "\n", ("remains",)),
 )
-MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS + _TRANSFER
+_FLOWS: Final = (
+    Mutant("take-twice", "if number > last then", "if true then", ("take",)),
+    Mutant("take-without-a-note", "call('HSET', key('in'), source, digits(last))", "", ("take",)),
+    Mutant("sent-is-forgotten-early", "if tonumber(cmsgpack.unpack(text)[1]) > number then break end", ""),
+    Mutant("sent-is-never-forgotten", "call('LTRIM', list, taken, -1)", "", ("forget_sent",)),
+    Mutant("sent-under-one-number", "local first = 1 + math.max(", "local first = math.max("),
+    Mutant("follow-up-not-added", "for _, after in ipairs(following_jobs) do follow(config, after) end\n", ""),
+    Mutant("follow-up-needs-room", "add_jobs(found.own, 0)", "add_jobs(found.own, #found.own)"),
+    Mutant("followers-not-seen", ", key('then')) > 0\n", ") > 0\n", ("settle",)),
+    Mutant("followers-stay", "    call('HDEL', key('then'), unpack(ids))\n  end", "  end", ("settle_full",)),
+    Mutant(
+        "followers-outlive-record", "if uses_features then call('HDEL', key('then'), unpack(ids)) end\n  end", "end"
+    ),
+    Mutant(
+        "follows-a-failed-job",
+        "if state == 'completed' then\n  sending",
+        "if state then\n  sending",
+    ),
+    Mutant("report-of-a-cancel", "state ~= 'cancelled' and shapes.word(shape, 'o')", "shapes.word(shape, 'o')"),
+    Mutant("no-report-of-an-expiry", "string.find(body, '^{\"type\":\"Expired\"') and 'expired' or state", "state"),
+    Mutant("no-word-of-a-removal", "report_end(id, shape_of(records[n]), 'discarded')", ""),
+    Mutant("report-with-one-id", "own_id .. '-' .. number", "own_id"),
+    Mutant("report-names-no-job", " h=failed_job=' .. ended .. headers", "' .. rest"),
+    Mutant("member-counts-twice", "n, 1) == 1 then return end", "n, 1) == 2 then return end"),
+    Mutant("group-ends-unsealed", "group.sealed ~= '1' or ", ""),
+    Mutant("group-ends-early", "tonumber(group.ended) ~= total or ", ""),
+    Mutant("group-ends-twice", " or group.state ~= 'open' then return end", " then return end"),
+    Mutant("success-after-a-failure", "if is_complete and group.on_success", "if group.on_success"),
+    Mutant("end-with-one-id", "group.on_end, '-' .. round", "group.on_end, ''"),
+    Mutant("retry-without-word", "sending.send({ sending.word_of(id, shape, 'again') })", "", ("retry",)),
+    Mutant("retry-counts-on", "or 'completed', '^%S+'), -1)", "or 'completed', '^%S+'), 0)"),
+    Mutant("completion-without-word", "note_words(words)\n", "", ("settle_full",)),
+    Mutant("word-before-an-earlier-one", "members.place and call('EXISTS', key('out:' .. members.place)) == 0", "true"),
+    Mutant("bad-end-without-word", "  sending.send({ sending.word_of(id, shape, state) })\n", ""),
+    Mutant("results-are-dropped", "elseif group.results == '1' then", "elseif false then", ("take",)),
+    Mutant("sealed-group-grows", "if group.state ~= 'open' or group.sealed == '1' then return 0 end", ""),
+    Mutant("first-failure-stops-nothing", "if group.policy == 'cancel' and not group.reason", "if false", ("take",)),
+)
+MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS + _TRANSFER + _FLOWS
 
 
 def apply(name: str) -> None:

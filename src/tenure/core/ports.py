@@ -75,6 +75,9 @@ class FlowPort(Protocol):
 
     def flow(self, queue: str, id: str) -> Steps[FlowView | None]: ...
 
+    def open_flows(self, queue: str) -> Steps[int]:
+        """How many groups that were made in a queue are open."""
+
     def flow_page(self, queue: str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[list[FlowView]]:
         """Groups of a queue, the newest first."""
 

@@ -141,7 +141,13 @@ class Transfer:
         return self.done
 
     def check(self) -> None:
-        """Raises `UnsupportedFeature` for a queue with partitions."""
+        """Raises `UnsupportedFeature` for a queue with partitions, or with open flows: they stay where they are."""
+        flows = self._source.engine.flows
+        if flows is not None and (count := self._source.run(flows.open_flows(self._source.queue))):
+            raise UnsupportedFeature(
+                f"Queue {self._source.queue!r} has {count:,} open flows, which do not move. Let them end, or cancel "
+                f"them: `tenure flows {self._source.queue}`."
+            )
         for side in (self._source, self._target):
             partitions = side.engine.partitions
             if partitions is not None and (count := side.run(partitions.partition_count(side.queue))) > 1:

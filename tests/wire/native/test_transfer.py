@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tenure.core.errors import InvalidArgument, NotDurable, QueueFull, UnsupportedFeature
+from tenure.core.flows import NewFlow, membership
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Broken, Completed, Failed, Outcome, Retried, Unroutable
 from tenure.core.rates import LimitRule
@@ -481,3 +482,32 @@ def test_schedules_move_with_their_next_tick_and_tick_on_one_side_only(world: Wo
     assert move(world).kept_schedules == ["own"]
     for queue, name in (("q", "own"), ("q", "code"), (THERE, "own"), (THERE, "code"), (THERE, "paused")):
         world.run(world.engine.schedules.remove_schedule(queue, name))
+
+
+def test_what_follows_a_job_moves_with_it(world: World) -> None:
+    flows = world.engine.flows
+    assert flows is not None
+    world.put("waits")
+    world.put("failed")
+    world.settle(next(lease for lease in world.take() if lease.record.id == "failed"), Failed(BOOM))
+    world.leave()
+    for id in ("waits", "failed"):
+        follower = NewJob("after", f"after-{id}", b"p")
+        assert world.run(flows.follow("q", id, follower)) is (State.READY if id == "waits" else State.FAILED)
+    assert move(world).is_over
+    assert drained(world) == ["waits"]
+    world.maintain(queue=THERE)
+    assert world.take_ids(queues=("after",)) == ["after-waits"]
+
+
+def test_groups_and_their_members_do_not_move(world: World) -> None:
+    flows = world.engine.flows
+    assert flows is not None
+    world.run(flows.open_flow(NewFlow("q", "F", 60_000)))
+    with pytest.raises(UnsupportedFeature, match="has 1 open flows, which do not move"):
+        move(world)
+    world.run(flows.forget_flow("q", "F"))
+    world.put("F.0", shape=Shape(flow=membership("home", results=False)))
+    with pytest.raises(UnsupportedFeature, match="is a member of the flow 'home/F'"):
+        move(world)
+    assert world.drain() == ["F.0"]

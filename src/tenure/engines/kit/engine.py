@@ -337,7 +337,7 @@ def _each_queue(jobs: Sequence[NewJob], add_all: AddAll) -> Steps[list[Enqueued]
 
 def _completes_plain(part: Part) -> bool:
     """Whether a part of a settlement completes a plain job."""
-    return part.weight == 1 and part.args[2] == "c"
+    return (part.weight == 1 and part.args[2] == "c") or part.args[2] == "n"
 
 
 def _orphaned(worker: str, queue: str, id: bytes, token: Token, claimed: bytes) -> Lease:

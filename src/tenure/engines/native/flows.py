@@ -20,7 +20,7 @@ from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import PLAIN, CancelAnswer
 from tenure.core.steps import Arg, Command, Steps
-from tenure.engines.kit.encoding import as_bytes, as_text, fields_of
+from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.native.control import NativeController
 from tenure.engines.native.keys import decoded, encoded
 from tenure.engines.native.records import read_record, write_record
@@ -28,12 +28,14 @@ from tenure.engines.native.wire import WOKE, follow_args, packed
 
 SENT: Final = b"~"
 """The end of the answer of a script that has left jobs for other queues."""
+WORD: Final = b"end"
+"""The rule of what is no job: word of a member for its group."""
 TOO_MANY: Final = b"+"
 """The answer of lua/flows/follow.lua for a job that has as many follow-up jobs as it may have."""
 QUEUES_MOST: Final = 10
 """Other queues that one round looks at."""
-JOBS_MOST: Final = 100
-"""Jobs that one call of `take` adds, and members of one page."""
+JOBS_MOST: Final = 250
+"""Jobs that one call of `take` adds, and members of a page."""
 STOPS_MOST: Final = 500
 """Members of a group that one round of maintenance cancels."""
 NOWHERE: Final = "-"
@@ -110,6 +112,9 @@ class NativeFlows:
         rows = yield from self._engine._ask("flow_show", queue, id)
         return _read_flow(queue, *rows[0]) if rows else None
 
+    def open_flows(self, queue: str) -> Steps[int]:
+        return number_of((yield Command(("HGET", f"{self._engine.prefix(queue)}:meta", "open_flows"))) or b"") or 0
+
     def flow_page(self, queue: str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[list[FlowView]]:
         rows = yield from self._engine._ask("flow_show", queue, "", offset, min(limit, limits.PAGE_MAX))
         return [_read_flow(queue, *row) for row in rows]
@@ -178,37 +183,42 @@ class NativeFlows:
         refused: dict[str, Refused] = {}
         places = [place]
         for _ in range(ROUNDS_MOST):
-            pages = yield from self._engine._ask("outgoing", places[-1], QUEUES_MOST, JOBS_MOST)
-            left = [(decoded(as_text(name)), jobs) for name, *jobs in pages]
-            left = [(to, jobs) for to, jobs in left if to not in refused]
-            if not left:
-                places.pop()
-                if not places:
-                    break
-            for to, jobs in left:
+            pages = yield from self._engine._ask("outgoing", places[0], QUEUES_MOST, JOBS_MOST)
+            moved = left = 0
+            for name, *jobs in pages:
+                to = decoded(as_text(name))
+                if to in refused:
+                    continue
                 try:
-                    if (yield from self._hand_to(places[-1], to, jobs)) and to not in places:
-                        places.insert(0, to)
+                    has_sent, more = yield from self._hand_to(places[0], to, jobs)
                 except TenureError as error:
                     if is_silent(error):
                         raise
                     refused[to] = Refused(split_place(to)[0], str(error))
+                    continue
+                moved, left = moved + 1, left + more + (has_sent and to == places[0])
+                if has_sent and to not in places:
+                    places.append(to)
+            if not left and not (moved and len(pages) == QUEUES_MOST):
+                places.pop(0)
+                if not places:
+                    break
         return tuple(refused.values())
 
-    def _hand_to(self, place: str, to: str, jobs: list[list[bytes]]) -> Steps[bool]:
-        """Hand a page of jobs over. Return whether the place that they come to has sent some of them on."""
+    def _hand_to(self, place: str, to: str, jobs: list[list[bytes]]) -> Steps[tuple[bool, int]]:
+        """Hand a page of jobs over. Return whether the place that they come to has sent some of them on, and how many
+        are left for it here."""
         engine, (queue, _) = self._engine, split_place(to)
         yield from self._register(queue)
-        shapes = [read_record(queue, id, b"0 " + record).shape for _, id, record, *_ in jobs]
+        shapes = [read_record(queue, id, b"0 " + record).shape for _, id, record, _, rule in jobs if rule != WORD]
         yield from self.prepare([NewJob(queue, "", b"", shape=shape) for shape in shapes if shape is not PLAIN])
         taking = engine._ask("take", to, engine._config, encoded(place), *chain.from_iterable(jobs))
-        reply = yield from engine.copied(taking, tuple(as_text(job[1]) for job in jobs))
-        has_sent = reply.endswith(SENT)
+        reply: bytes = yield from engine.copied(taking, tuple(as_text(job[1]) for job in jobs))
         last = reply.removesuffix(SENT)
         if last.endswith(WOKE):
             yield from self._post(to)
-        yield from engine._ask("forget_sent", place, encoded(to), last.removesuffix(WOKE))
-        return bool(has_sent)
+        left: int = yield from engine._ask("forget_sent", place, encoded(to), last.removesuffix(WOKE))
+        return last != reply, left
 
 
 def _written(call: Callback | None) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tenure.core.errors import InvalidArgument, QueueFull, ReplyError, UnsupportedFeature
+from tenure.core.flows import flow_of
 from tenure.core.job import NewJob
 from tenure.core.steps import Draw, Nonce, Steps
 from tenure.engines.kit.chunks import JOB_BYTES
@@ -48,6 +49,12 @@ class NativeTransfer:
     def import_jobs(self, name: str, jobs: Sequence[Row]) -> Steps[list[bool]]:
         """As `MoveTarget` has it. Closes the lanes of the jobs."""
         queue = jobs[0].queue
+        for row in jobs:
+            if row.shape is not None and row.shape.flow:
+                raise UnsupportedFeature(
+                    f"Job {row.id!r} of queue {queue!r} is a member of the flow {flow_of(row.id, row.shape)!r}, which "
+                    "does not move. Let the flow end, or cancel it. Then run the command again: it resumes the queue."
+                )
         try:
             yield from self._engine.prepare([NewJob(queue, row.id, b"", shape=row.shape) for row in jobs if row.shape])
         except UnsupportedFeature as error:

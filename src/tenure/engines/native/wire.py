@@ -13,6 +13,7 @@ from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.shape import PLAIN, Conflict, Until
 from tenure.core.steps import Arg
 from tenure.engines.kit.chunks import Part, args_of, weight_of
+from tenure.engines.kit.config import LARGE_BYTES
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.kit.outcomes import encode_outcome
 from tenure.engines.native.keys import encoded
@@ -135,6 +136,11 @@ def follow_args(job: NewJob) -> tuple[str | bytes, ...]:
     return encoded(job.queue), as_bytes(job.id), write_record(job), _due(job), _rule(job)
 
 
+def _is_plain(row: tuple[str | bytes, ...]) -> bool:
+    """Whether a follow-up job needs no more than a place in `ready`. With its time, its record is not a large one."""
+    return row[3:] == ("", "0") and len(row[2]) <= LARGE_BYTES - 20
+
+
 Packable: TypeAlias = "str | bytes | tuple[Packable, ...]"
 
 
@@ -154,7 +160,10 @@ def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     if type(outcome) is Completed:
         head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
         if outcome.follow:
-            kind, body = "t", packed((body, *map(follow_args, outcome.follow)))
+            rows = tuple(map(follow_args, outcome.follow))
+            is_plain = record.shape is PLAIN and not lease.partition and all(map(_is_plain, rows))
+            is_here = is_plain and {row[0] for row in rows} == {encoded(record.queue)}
+            kind, body = "n" if is_here else "t", packed((body, *rows))
             size, weight = len(body), weight + sum([2 + weight_of(job.shape) for job in outcome.follow])
     elif kind in _BAD_ENDS:
         size, weight = size + len(record.payload), weight + _BAD_END_WEIGHT

@@ -84,7 +84,7 @@ if state == 'failed' or state == 'broken' or state == 'cancelled' then
   if not record then return remember(session, number, '0') end
   local owner = take_key(shape, shape_of(record), true)
   if owner then return remember(session, number, ':' .. owner) end
-  sending.note_member(id, shape, 'again')
+  sending.send({ sending.word_of(id, shape, 'again') })
   call('HSET', key('jobs'), id, new)
   note_size(#record + #payload)
   note_limits(shape)

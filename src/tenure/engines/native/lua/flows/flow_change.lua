@@ -11,13 +11,15 @@ allow_when_full()
 local group = flow.of(id)
 if not group then return '0' end
 if action == 'seal' and group.state == 'open' then
-  if detail ~= '' then call('HSET', flow.key(id), 'total', detail) end
-  call('HSET', flow.key(id), 'sealed', '1')
-  flow.end_if_over(id)
+  group.total, group.sealed = detail ~= '' and detail or group.total, '1'
+  call('HSET', flow.key(id), 'total', group.total, 'sealed', '1')
+  flow.end_if_over(id, group)
 elseif action == 'stop' and group.state == 'open' then
   flow.stop(id, detail)
 elseif action == 'note' then
-  for i = 4, #ARGV do flow.note(id .. '.' .. ARGV[i], 'cancelled -\n') end
+  local words = {}
+  for i = 4, #ARGV do words[#words + 1] = { '', id .. '.' .. ARGV[i], 'cancelled -\n' } end
+  flow.note(words)
 elseif action == 'forget' then
   for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
   call('ZREM', key('flows'), id)

@@ -11,7 +11,7 @@ if again then return again end
 followers.check()
 local state, _, record = find(id)
 if state == 'completed' then
-  sending.send(job)
+  sending.send({ job })
   return remember(session, number, state .. '~')
 elseif record and not followers.add(id, job) then
   return remember(session, number, '+')

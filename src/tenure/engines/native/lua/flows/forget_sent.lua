@@ -2,7 +2,7 @@
 -- KEYS[1] prefix
 -- ARGV queue number
 -- number: of the last job that the queue has taken.
--- Returns: 1
+-- Returns: how many jobs for the queue are left.
 -- Invariant: a job with a higher number stays. Sending it again is harmless by nature.
 --@include begin
 local queue, number, taken = ARGV[1], tonumber(ARGV[2]), 0
@@ -13,5 +13,6 @@ for _, text in ipairs(call('LRANGE', list, 0, @MAX_BATCH@ - 1)) do
   taken = taken + 1
 end
 call('LTRIM', list, taken, -1)
-if call('EXISTS', list) == 0 then call('SREM', key('outs'), queue) end
-return 1
+local left = call('LLEN', list)
+if left == 0 then call('SREM', key('outs'), queue) end
+return left

@@ -16,7 +16,7 @@ for i = 3, #ARGV, 5 do
   local number = tonumber(ARGV[i])
   if number > last then
     if ARGV[i + 4] == 'end' then
-      ends[#ends + 1] = { ARGV[i + 1], ARGV[i + 2] }
+      ends[#ends + 1] = { '', ARGV[i + 1], ARGV[i + 2] }
     else
       found[#found + 1] = { routing.queue, unpack(ARGV, i + 1, i + 4) }
     end
@@ -24,6 +24,6 @@ for i = 3, #ARGV, 5 do
   end
 end
 following.add(config, following.read(found, source))
-for _, one in ipairs(ends) do flow.note(one[1], one[2]) end
+flow.note(ends)
 call('HSET', key('in'), source, digits(last))
 return digits(last) .. woke .. (sending.has_sent() and '~' or '')

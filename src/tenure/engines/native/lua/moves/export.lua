@@ -3,7 +3,7 @@
 -- ARGV session number move to limit bytes looks
 -- looks: how many entries of lists of waiting jobs to remove, tombstones included.
 -- Returns: {name of the move, its destination, ms since it began, {{row, id, the first line of its record if it has
--- limits or a share}...}, 1 if the looks ran out}; a row as lib rows has it, as MessagePack.
+-- limits or a share, or is a member of a group}...}, 1 if the looks ran out}; a row as lib rows has it, as MessagePack.
 -- Invariant: a job is in its place or in `moving` (a header and rows), never in none. The jobs of each list are taken
 -- from its end. What occupies a lane, and what has ended, is taken when no list of waiting jobs has any left: so
 -- nothing behind it starts here. At least one job is taken, if there is one that no worker holds and the looks last.
@@ -169,7 +169,7 @@ end
 local found, header, kept = page.rows()
 for n, row in ipairs(found) do
   local shape = shape_of(row[3])
-  local limited = shape ~= '' and (shapes.word(shape, 'm') or shapes.word(shape, 'g'))
-  found[n] = { kept[n], row[2], limited and string.match(row[3], '^[^\n]*\n') or '' }
+  local is_shown = shape ~= '' and (shapes.word(shape, 'm') or shapes.word(shape, 'g') or shapes.word(shape, 'f'))
+  found[n] = { kept[n], row[2], is_shown and string.match(row[3], '^[^\n]*\n') or '' }
 end
 return { header[1], header[2], time - header[3], found, answer == '2' and 1 or 0 }

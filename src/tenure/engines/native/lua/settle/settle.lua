@@ -2,18 +2,19 @@
 -- notes. For all others there is settle_full.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind, ms, head, body: as for settle_full.
+-- kind, ms, head, body: as for settle_full; c and n only.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; or +: nothing has changed, call
--- settle_full.
+-- settle_full; or -: the same, for this call only.
 -- Invariant: a job that was settled has left `jobs` and `held:<worker>`; its end is kept for `ms`, or not at all.
 --@include keys digits number answers endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
 local held_key = key('held:' .. worker)
 local again = recall(session, number)
 if again then return again end
-local ids, keeps = {}, false
+local ids, keeps, follows = {}, false, false
 for i = 5, #ARGV, 6 do
-  if ARGV[i + 2] ~= 'c' then return '+' end
+  if ARGV[i + 2] ~= 'c' and ARGV[i + 2] ~= 'n' then return '+' end
+  follows = follows or ARGV[i + 2] == 'n'
   ids[#ids + 1] = ARGV[i]
   keeps = keeps or ARGV[i + 3] ~= '0'
 end
@@ -31,6 +32,13 @@ if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress
 then
   return '+'
 end
+-- The jobs that follow completions.
+local next_jobs = nil
+if follows then
+--@part nextjobs
+  next_jobs = nexts
+  if not next_jobs.read() then return '-' end
+end
 
 local now = call('TIME')
 local time = now[1] * 1000 + math.floor(now[2] / 1000)
@@ -47,13 +55,15 @@ for n, id in ipairs(ids) do
     -- The first end removes the record: two leases of one job can only come from a list that another program wrote to.
     if call('HDEL', jobs, id) == 1 then
       settled, completed = true, completed + 1
+      if next_jobs then next_jobs.follow(at) end
       if ttl ~= '0' and ttl ~= kept_for then
         kept_for, kept_until = ttl, digits(time + ttl)
         times = time .. ' ' .. kept_until
       end
       if ttl ~= '0' then
         local line = end_line('completed', times, 0, 0, token, worker, claimed)
-        ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. ARGV[at + 5]
+        local result = next_jobs and next_jobs.result(at) or ARGV[at + 5]
+        ended[#ended + 1], ended[#ended + 2] = id, line .. '\n' .. ARGV[at + 4] .. '\n' .. result
         expiries[#expiries + 1], expiries[#expiries + 2] = kept_until, id
       end
     end
@@ -73,6 +83,7 @@ if #ended > 0 then
   end
 end
 if completed > 0 then call('HINCRBY', key('meta'), 'completed', completed) end
+if next_jobs then next_jobs.add(now) end
 if gone == 0 then
   call('DEL', key('full')) -- at the memory limit, too, Redis lets the answer be written: see lib full
 elseif call('HDEL', held_key, unpack(ids, 1, gone)) == held_count then

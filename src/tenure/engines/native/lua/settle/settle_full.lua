@@ -1,9 +1,10 @@
 -- settle_full: end leases of one worker, each with its own outcome. A lease that the worker has lost changes nothing.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
--- kind: c completed, t completed, with its result and follow-up jobs as MessagePack (lib following), r retry, d retry
--- that does not count (head: the limit that rests until then, or ''), l released, k crashed, u unroutable, f failed, b
--- broken, x cancelled. ms: how long the end of a completed job is kept, or the delay of a retry.
+-- kind: c completed, t completed, with its result and follow-up jobs as MessagePack (lib following), n: the same, with
+-- plain jobs of this queue only, r retry, d retry that does not count (head: the limit that rests until then, or ''), l
+-- released, k crashed, u unroutable, f failed, b broken, x cancelled. ms: how long the end of a completed job is kept,
+-- or the delay of a retry.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; and `~` if jobs are on their way to
 -- other queues.
 -- Invariant: a settled job has left `held:<worker>` and is in exactly one of the ends, its lane, the list of its
@@ -19,8 +20,9 @@ local time, micros = clock()
 local ids, unroutable, completes, keeps, follows = {}, {}, true, false, false
 for i = 5, #ARGV, 6 do
   ids[#ids + 1] = ARGV[i]
-  follows = follows or ARGV[i + 2] == 't'
-  completes = completes and (ARGV[i + 2] == 'c' or ARGV[i + 2] == 't')
+  local kind = ARGV[i + 2]
+  follows = follows or kind == 't' or kind == 'n'
+  completes = completes and (kind == 'c' or kind == 't' or kind == 'n')
   if ARGV[i + 2] == 'u' then unroutable[#unroutable + 1] = ARGV[i] end
   keeps = keeps or ARGV[i + 3] ~= '0'
 end
@@ -29,7 +31,7 @@ local kept = keeps and call('HLEN', key('ended')) and call('ZCARD', key('complet
 call('HLEN', key('meta'))
 if held_count <= #ids then call('ZCARD', key('holders')) end
 allow_when_full()
-local shape_at, is_persistent, is_unique = {}, false, false
+local shape_at, is_persistent, is_unique, is_member = {}, false, false, false
 for n in ipairs(ids) do
   local shape = held[n] and string.find(held[n], '=', 1, true) and shape_of(held[n]) or ''
   if shape ~= '' then
@@ -37,6 +39,7 @@ for n in ipairs(ids) do
     shape_at[n] = shape
     is_persistent = is_persistent or shapes.word(shape, 'k') ~= nil
     is_unique = is_unique or has_key(shape)
+    is_member = is_member or shapes.word(shape, 'f') ~= nil
   end
 end
 local tries = {}
@@ -57,12 +60,19 @@ if call('EXISTS', key('then')) == 1 then
   followers.check()
   followed_later = followers.release
 end
+-- What notes the ends of members of groups that are here.
+local note_words = sending.send
+if is_member then
+--@part members
+  members.check()
+  note_words = members.note
+end
 -- The follow-up jobs of completions, by the token of the lease.
 local followed, follow = {}, nil
 if follows then
 --@part following
   for i = 5, #ARGV, 6 do
-    if ARGV[i + 2] == 't' then
+    if ARGV[i + 2] == 't' or ARGV[i + 2] == 'n' then
       local found = cmsgpack.unpack(ARGV[i + 5])
       local result = table.remove(found, 1)
       followed[ARGV[i + 1]] = following.read(found)
@@ -80,7 +90,7 @@ end
 
 local jobs, completed, placed, gone, woken = key('jobs'), {}, {}, 0, false
 local shape_of_completed, ended, expiries, answers = {}, {}, {}, string.rep('1', #ids)
-local following_jobs = {}
+local following_jobs, words = {}, {}
 
 -- Most ends are kept for the same time, so the text of their times is made once.
 local kept_for, kept_until, times
@@ -94,7 +104,7 @@ local function complete(id, at, shape, failures, crashes, claimed)
   local after = followed[token]
   if after then following_jobs[#following_jobs + 1] = after end
   local result = after and after.result or ARGV[at + 5]
-  if shape ~= '' then sending.note_member(id, shape, 'completed', result) end
+  if is_member then words[#words + 1] = sending.word_of(id, shape, 'completed', result) end
   if ttl ~= '0' and ttl ~= kept_for then
     kept_for, kept_until = ttl, digits(time + ttl)
     times = time .. ' ' .. kept_until
@@ -115,10 +125,12 @@ local function settle(n, id, at, claimed)
   -- After the end of a suspect another one may start.
   woken = woken or doubtful > 0 and doubtful >= config.isolate
   local persists = shape ~= '' and ARGV[at + 2] == 'c' and shapes.word(shape, 'k')
-  local completes_now = ARGV[at + 2] == 'c' or ARGV[at + 2] == 't'
-  if completes_now and not persists then return complete(id, at, shape, failures, crashes, claimed) end
+  local kind = ARGV[at + 2]
+  if (kind == 'c' or kind == 't' or kind == 'n') and not persists then
+    return complete(id, at, shape, failures, crashes, claimed)
+  end
   if call('HEXISTS', jobs, id) == 0 then return false end
-  local token, kind, ms, head, body = unpack(ARGV, at + 1, at + 5)
+  local token, _, ms, head, body = unpack(ARGV, at + 1, at + 5)
   local wakes = outcome.settle(others, {
     id = id, token = token, kind = persists and 'k=1' or kind, ms = ms, head = head, body = body, claimed = claimed,
     shape = shape,
@@ -158,6 +170,7 @@ for _, id in ipairs(completed) do
 end
 if others then outcome.finish(others) end
 if #placed > 0 then places.free(placed) end
+note_words(words)
 if followed_later and #completed > 0 then followed_later(completed) end
 for _, after in ipairs(following_jobs) do follow(config, after) end
 if woken then wake_one() end

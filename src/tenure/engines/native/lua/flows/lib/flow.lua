@@ -29,59 +29,78 @@ local function enqueue(id, group, packed, suffix)
     end
     job[3] = job[3] .. '[' .. table.concat(results, ',') .. ']' .. rest
   end
-  sending.send({ job[1], job[2] .. suffix, job[3], job[4], job[5] })
+  sending.send({ { job[1], job[2] .. suffix, job[3], job[4], job[5] } })
 end
 
 -- End a group if all of its members have ended.
-function flow.end_if_over(id)
-  local group = flow.of(id)
-  if group.sealed ~= '1' or group.ended ~= group.total or group.state ~= 'open' then return end
-  local is_complete, round = group.completed == group.total, tonumber(group.round) + 1
+function flow.end_if_over(id, group)
+  local total = tonumber(group.total)
+  if group.sealed ~= '1' or tonumber(group.ended) ~= total or group.state ~= 'open' then return end
+  local is_complete, round = tonumber(group.completed) == total, tonumber(group.round) + 1
   local state = is_complete and 'completed' or group.reason and 'cancelled' or 'failed'
   call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())))
   call('HINCRBY', key('meta'), 'open_flows', -1)
   call('SREM', key('stopping'), id)
-  if is_complete and group.on_success then
-    enqueue(id, group, group.on_success, '')
-    call('HDEL', flow.key(id), 'on_success')
-  end
+  if is_complete and group.on_success then enqueue(id, group, group.on_success, '') end
   if group.on_end then enqueue(id, group, group.on_end, '-' .. round) end
   for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), group.keep) end
   call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
 end
 
+-- Count `more` ends of members as this state.
+local function count(group, state, more)
+  local name = COUNTED[state] or 'failed'
+  group.ended, group[name] = group.ended + more, group[name] + more
+end
+
 -- Let a member run once more: its group is open again.
 local function reopen(id, n, group)
   if call('SETBIT', flow.key(id, ':ended'), n, 0) == 0 then return end
-  local before = string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+')
-  call('HINCRBY', flow.key(id), 'ended', -1)
-  call('HINCRBY', flow.key(id), COUNTED[before] or 'failed', -1)
+  count(group, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
   call('HDEL', flow.key(id, ':failed'), n)
   if group.state == 'open' then return end
+  group.state = 'open'
   call('HSET', flow.key(id), 'state', 'open')
   call('HDEL', flow.key(id), 'reason', 'ended_ms')
   call('HINCRBY', key('meta'), 'open_flows', 1)
   for _, part in ipairs(flow.PARTS) do call('PERSIST', flow.key(id, part)) end
 end
 
--- Note what has become of a member, `<id of the group>.<number>`; text: `<state> <queue>`, newline, its result. The
--- state `again`: it runs once more.
-function flow.note(member, text)
-  local id, n = string.match(member, '^(.*)%.(%d+)$')
+-- Note the end of a member; or that it runs `again`.
+local function note(id, n, group, text)
   local state, queue, result = string.match(text, '^(%S+) (%S+)\n(.*)$')
-  local group = id and flow.of(id)
-  if not group then return end -- it is forgotten
   if state == 'again' then return reopen(id, n, group) end
   if call('SETBIT', flow.key(id, ':ended'), n, 1) == 1 then return end
-  call('HINCRBY', flow.key(id), 'ended', 1)
-  call('HINCRBY', flow.key(id), COUNTED[state] or 'failed', 1)
+  count(group, state, 1)
   if state ~= 'completed' then
     call('HSET', flow.key(id, ':failed'), n, state .. ' ' .. queue)
-    if group.policy == 'cancel' and not group.reason then flow.stop(id, 'member ' .. n .. ' ' .. state) end
+    if group.policy == 'cancel' and not group.reason then
+      group.reason = 'member ' .. n .. ' ' .. state
+      flow.stop(id, group.reason)
+    end
   elseif group.results == '1' then
     call('HSET', flow.key(id, ':results'), n, result)
   end
-  flow.end_if_over(id)
+end
+
+-- Note what has become of members: words as lib sending has them, with the id of the member, `<id of the
+-- group>.<number>`, and `<state> <queue>`, newline, its result.
+function flow.note(words)
+  local groups = {}
+  for _, word in ipairs(words) do
+    local id, n = string.match(word[2], '^(.*)%.(%d+)$')
+    if id and groups[id] == nil then
+      groups[id] = flow.of(id) or false -- false: it is forgotten
+    end
+    if id and groups[id] then note(id, n, groups[id], word[3]) end
+  end
+  for id, group in pairs(groups) do
+    if group then
+      call('HSET', flow.key(id), 'ended', group.ended, 'completed', group.completed, 'failed', group.failed,
+        'cancelled', group.cancelled)
+      flow.end_if_over(id, group)
+    end
+  end
 end
 
 -- Ask maintenance to cancel the members that have not ended.

@@ -21,9 +21,8 @@ local followers = setmetatable({ function(my)
 
   -- Send the jobs that follow these, which have completed.
   function my.release(ids)
-    local found = call('HMGET', key('then'), unpack(ids))
-    for n in ipairs(ids) do
-      for _, job in ipairs(found[n] and cmsgpack.unpack(found[n]) or {}) do sending.send(job) end
+    for _, text in ipairs(call('HMGET', key('then'), unpack(ids))) do
+      if text then sending.send(cmsgpack.unpack(text)) end
     end
     call('HDEL', key('then'), unpack(ids))
   end

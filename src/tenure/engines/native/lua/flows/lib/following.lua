@@ -39,5 +39,5 @@ function following.add(config, found)
       end_badly(config, time, 'broken', job[1], 0, 0, '0', '-', '0', MISFIT)
     end
   end
-  for _, job in ipairs(found.others) do sending.send(job) end
+  sending.send(found.others)
 end

@@ -17,40 +17,48 @@ local sending = setmetatable({ function(my)
     for _, job in ipairs(jobs) do call('LLEN', key('out:' .. job[1])) end
   end
 
-  local function send(number, queue, id, record, due, rule)
-    has_sent = true
-    call('RPUSH', key('out:' .. queue), cmsgpack.pack({ number, id, record, due, rule }))
-    call('SADD', key('outs'), queue)
-  end
-
-  local function next_number()
+  -- The first of `count` numbers.
+  local function next_numbers(count)
     local _, micros = clock()
-    local number = digits(1 + math.max(tonumber(call('HGET', key('meta'), 'sent') or 0), micros))
-    call('HSET', key('meta'), 'sent', number)
-    return number
+    local first = 1 + math.max(tonumber(call('HGET', key('meta'), 'sent') or 0), micros)
+    call('HSET', key('meta'), 'sent', digits(first + count - 1))
+    return first
   end
 
-  -- Send a job, {queue, id, record, due, rule}.
-  function my.send(job) send(next_number(), unpack(job)) end
+  -- Send jobs, {queue, id, record, due, rule}.
+  function my.send(jobs)
+    if #jobs == 0 then return end
+    has_sent = true
+    local first, lists = next_numbers(#jobs), {}
+    for n, job in ipairs(jobs) do
+      local list = lists[job[1]] or {}
+      lists[job[1]] = list
+      list[#list + 1] = cmsgpack.pack({ digits(first + n - 1), job[2], job[3], job[4], job[5] })
+    end
+    for queue, list in pairs(lists) do
+      for n = 1, #list, 1000 do call('RPUSH', key('out:' .. queue), unpack(list, n, math.min(n + 999, #list))) end
+      call('SADD', key('outs'), queue)
+    end
+  end
 
-  -- Send word to the group of a member, if the job is one: the word f of its shape.
-  function my.note_member(id, shape, state, result)
+  -- The word of a member for its group: the word f of its shape names the place of the group. Nil: it is no member.
+  function my.word_of(id, shape, state, result)
     local home = shape ~= '' and shapes.word(shape, 'f')
-    if not home then return end
+    if not home then return nil end
     local queue = string.match(prefix, ':([^:/}]*)[^:}]*}$')
-    send(next_number(), string.sub(home, 3), id, state .. ' ' .. queue .. '\n' .. (result or ''), '', 'end')
+    return { string.sub(home, 3), id, state .. ' ' .. queue .. '\n' .. (result or ''), '', 'end' }
   end
 
   -- Send the job that is to follow a bad end: the word o of the shape of the job that has ended. Its id gets a number,
   -- as a job that is retried may end so again, and a header names that job.
   function my.report(word, id)
-    local number = next_number()
+    local number = digits(next_numbers(1))
     local text = string.gsub(word, '%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
     local queue, own_id, record, due, rule = unpack(cmsgpack.unpack(text))
     local ended = string.match(prefix, ':([^:/}]*)[^:}]*}$') .. '%2F'
       .. string.gsub(id, '[^%w_.~-]', function(char) return string.format('%%%02X', string.byte(char)) end)
     local task, rest = string.match(record, '^(%S+)(.*)$')
     local headers = string.sub(rest, 1, 3) == ' h=' and '&' .. string.sub(rest, 4) or rest
-    send(number, queue, own_id .. '-' .. number, task .. ' h=failed_job=' .. ended .. headers, due, rule)
+    my.send({ { queue, own_id .. '-' .. number, task .. ' h=failed_job=' .. ended .. headers, due, rule } })
   end
 end }, lazy)

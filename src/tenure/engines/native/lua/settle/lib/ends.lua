@@ -7,7 +7,7 @@
 -- may fail.
 local function report_end(id, shape, state)
   if shape == '' then return end
-  sending.note_member(id, shape, state)
+  sending.send({ sending.word_of(id, shape, state) })
   local word = state ~= 'cancelled' and shapes.word(shape, 'o')
   if word then sending.report(word, id) end
 end
