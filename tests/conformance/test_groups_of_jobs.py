@@ -43,7 +43,7 @@ def view(world: World) -> FlowView:
     return found
 
 
-def followed(world: World) -> list[str | None]:
+def followed(world: World) -> list[str]:
     leases = world.take(100, queues=("end",))
     world.finish(*leases)
     return sorted(str(lease.record.task) for lease in leases)
