@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tenure.app.router import Router as Router
     from tenure.app.tasks import Task as Task
     from tenure.client.call import TaskCall as TaskCall
+    from tenure.client.chains import Chain as Chain
+    from tenure.client.chains import chain as chain
     from tenure.client.flows import Flow as Flow
     from tenure.client.groups import Group as Group
     from tenure.client.groups import OpenGroup as OpenGroup
@@ -156,6 +158,7 @@ _HOMES = {
     "app.router": "Router",
     "app.tasks": "Task",
     "client.call": "TaskCall",
+    "client.chains": "Chain chain",
     "client.flows": "Flow",
     "client.groups": "Group OpenGroup group",
     "client.handle": "JobHandle",

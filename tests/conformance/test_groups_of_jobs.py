@@ -119,3 +119,25 @@ def test_a_forgotten_group_ignores_its_members(world: World) -> None:
     world.finish(*world.take())
     assert followed(world) == []
     assert world.run(flows_of(world).flow_page("q")) == []
+
+
+def test_any_process_may_end_while_a_chain_goes_on(world: World) -> None:
+    """Each member comes once, with the result before it, whichever call was the last of a process."""
+    queues, shape = ["q", "other", "q", "q", "other"], Shape(flow=membership("q", results=True))
+    steps = [
+        Callback(NewJob(queue, f"F.{n}", b"[[],{}]", task="t", shape=shape), takes_results=n > 0)
+        for n, queue in enumerate(queues)
+    ]
+    world.run(flows_of(world).open_chain(NewFlow("q", "F", 60_000, on_end=END), steps))
+    seen: list[tuple[str, bytes]] = []
+    for calls in range(1, 60):
+        for lease in (*world.take(queues=("q",)), *world.take(queues=("other",))):
+            seen.append((lease.record.id, lease.record.payload))
+            settling = world.engine.settle([(lease, Completed(str(len(seen)).encode(), 0))])
+            stop_after(1 + calls % 6, settling, world.driver, f"chain-{calls}")
+        for queue in ("q", "other"):
+            stop_after(calls % 5, world.engine.maintain([queue], ()), world.driver, f"maintain-{calls}-{queue}")
+        world.audit()
+    payloads = [b"[[],{}]", *(b"[[%d],{}]" % n for n in range(1, 5))]
+    assert seen == [(f"F.{n}", payload) for n, payload in enumerate(payloads)]
+    assert (view(world).state, followed(world)) == (FlowState.COMPLETED, ["end"])

@@ -23,7 +23,6 @@ def test_the_reference_has_each_public_name_once():
 def test_what_is_not_here_yet_is_not_here():
     rows = (DOCS / "howto" / "not-here-yet.md").read_text().splitlines()
     missing = {name for row in rows if row.startswith("|") for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert {"chain", "pipeline"} <= missing
     here = {*tenure.__all__, *TaskOptions.__annotations__, *UsingOptions.__annotations__}
     assert missing & here == set()
 

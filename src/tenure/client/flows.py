@@ -10,11 +10,12 @@ from typing import (
 )
 
 from tenure.client.client import a_loop_runs, asynchronous, blocking, seconds_or_none
+from tenure.client.handle import failure
 from tenure.client.unique import public_view
 from tenure.core import limits, names
 from tenure.core.encoding.codec import decode_json
 from tenure.core.engine import Feature
-from tenure.core.errors import FlowNotFound, ResultTimeout
+from tenure.core.errors import FlowNotFound, InvalidArgument, JobFailed, ResultTimeout
 from tenure.core.flows import FlowState, FlowView, flow_id
 from tenure.core.job import JobView
 from tenure.core.ports import FlowPort
@@ -50,11 +51,12 @@ class Flow:
         return f"<Flow {self.id!r}>"
 
     @property
-    def _port(self) -> FlowPort:
+    def port(self) -> FlowPort:
+        """What the engine does for flows."""
         return self._client.needed(self._client.engine.flows, Feature.FLOWS)
 
     def _view(self) -> Steps[FlowView]:
-        view = yield from self._port.flow(self._queue, self._key)
+        view = yield from self.port.flow(self._queue, self._key)
         if view is None:
             raise FlowNotFound(f"There is no flow {self.id!r}, or its record has expired.")
         return view
@@ -113,7 +115,7 @@ class Flow:
 
         A member may come twice. None: this was the last page.
         """
-        members, on = yield from self._port.failed_members(self._queue, self._key, after)
+        members, on = yield from self.port.failed_members(self._queue, self._key, after)
         found: list[JobView] = []
         for member, queue in members:
             view = yield from self._client.engine.job(queue, member)
@@ -135,10 +137,42 @@ class Flow:
         start = names.count(after, "after", most=limits.MAX_QUEUE_LENGTH)
         view = yield from self._view()
         count = max(0, min(RESULTS_MOST, view.total - start))
-        stored = yield from self._port.member_results(self._queue, self._key, start, count)
+        stored = yield from self.port.member_results(self._queue, self._key, start, count)
         return [decode_json(one) if one else None for one in stored]
 
     aresults = asynchronous(results)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait until a chain has ended, and return the result of its last member. In async code: `aresult`.
+
+            chain(fetch.call(url), parse).enqueue().result(timeout=60)
+
+        Plain data. Raises `JobFailed` with the error of the member that did not complete, `ResultTimeout`,
+        `FlowNotFound`, and `InvalidArgument` for a group, which has `results`.
+        """
+        view = self.wait(timeout)
+        return self._client.run(self._last(view))
+
+    async def aresult(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        """Async version of `result`.
+
+        await flow.aresult(timeout=60)
+        """
+        view = await self.wait_async(timeout)
+        return await self._client.arun(self._last(view))
+
+    def _last(self, view: FlowView) -> Steps[Any]:
+        if not view.is_chain:
+            raise InvalidArgument(f"result: flow {self.id!r} is a group: `results` has what its members returned.")
+        if view.state is FlowState.COMPLETED:
+            [stored] = yield from self.port.member_results(self._queue, self._key, view.total - 1, 1)
+            return decode_json(stored) if stored else None
+        members, _ = yield from self.port.failed_members(self._queue, self._key)
+        for member, queue in members:
+            job = yield from self._client.engine.job(queue, member)
+            if job is not None:
+                raise failure(job)
+        raise JobFailed(view.state.value, "", view.reason or "a member was removed", id=self.id, task=None)
 
     @blocking
     def cancel(self, reason: str = "") -> Steps[bool]:
@@ -148,7 +182,7 @@ class Flow:
 
         No member can be added from then on. Return False if there is no such flow.
         """
-        return self._port.stop_flow(self._queue, self._key, names.reason(reason))
+        return self.port.stop_flow(self._queue, self._key, names.reason(reason))
 
     acancel = asynchronous(cancel)
 
@@ -163,7 +197,7 @@ class Flow:
         """
         count, after = 0, "0"
         for _ in range(limits.PURGE_ROUNDS):
-            members, after = yield from self._port.failed_members(self._queue, self._key, after)
+            members, after = yield from self.port.failed_members(self._queue, self._key, after)
             for member, queue in members:
                 count += yield from self._client.engine.retry(queue, member)
             if after == "0":
@@ -178,7 +212,7 @@ class Flow:
 
         flow.seal()
         """
-        return self._port.seal_flow(self._queue, self._key)
+        return self.port.seal_flow(self._queue, self._key)
 
     aseal = asynchronous(seal)
 
@@ -188,7 +222,7 @@ class Flow:
 
         flow.forget()
         """
-        return self._port.forget_flow(self._queue, self._key)
+        return self.port.forget_flow(self._queue, self._key)
 
     aforget = asynchronous(forget)
 

@@ -48,12 +48,12 @@ PAGE: Final = limits.MAX_BATCH
 """Members that are enqueued together."""
 _BROKEN_OFF: Final = "its enqueue was broken off"
 IfOneFails: TypeAlias = Literal["wait", "cancel"]
-Follows: TypeAlias = "TaskCall[Any] | _Task | None"
+Follows: TypeAlias = "TaskCall[Any] | AnyTask | None"
 """What follows a group: a call, or a task that takes the results."""
 
 
 @runtime_checkable
-class _Task(Protocol):
+class AnyTask(Protocol):
     """A task of an app, in place of a call: it takes the list of results."""
 
     name: str
@@ -74,7 +74,7 @@ class _Maker:
         self.flow = Flow(client, new.queue, new.id)
         self._total = 0
         self._queues: set[str] = set()
-        self._port = self.flow._port
+        self._port = self.flow.port
         self._shape = Shape(flow=membership(new.queue, new.results))
 
     def begin(self) -> Steps[None]:
@@ -82,7 +82,7 @@ class _Maker:
 
     def add(self, calls: Iterable[TaskCall[Any]]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
-        jobs = [self._member(self.client.follow_up(call, "group")) for call in calls]
+        jobs = [as_member(self.client.follow_up(call, "group"), self._shape, "group") for call in calls]
         queues = {job.queue for job in jobs}
         total = self._total + len(jobs)
         if self.new.results and total > RESULTS_MOST and self.takes_results:
@@ -98,23 +98,25 @@ class _Maker:
     def takes_results(self) -> bool:
         return any(one is not None and one.takes_results for one in (self.new.on_success, self.new.on_end))
 
-    def _member(self, job: NewJob) -> NewJob:
-        if job.own_id:
-            raise InvalidArgument("group: a member cannot have an id of its own: the group gives it one.")
-        if job.shape is PLAIN:
-            return structs.replace(job, shape=self._shape)
-        if job.shape.persistent:
-            raise InvalidArgument("group: a persistent job never ends, so the group would not either.")
-        if job.shape.unique is not None:
-            raise InvalidArgument("group: a member cannot be unique: another job could stand for it.")
-        return structs.replace(job, shape=replace(job.shape, flow=self._shape.flow))
-
     def end(self) -> Steps[Flow]:
         yield from self._port.seal_flow(self.new.queue, self.new.id, self._total)
         return self.flow
 
     def stop(self, reason: str) -> Steps[bool]:
         return self._port.stop_flow(self.new.queue, self.new.id, reason)
+
+
+def as_member(job: NewJob, shape: Shape, field: str) -> NewJob:
+    """Return a job as a member of a flow. `shape`: of a plain member. Raises `InvalidArgument`."""
+    if job.own_id:
+        raise InvalidArgument(f"{field}: a member cannot have an id of its own: the flow gives it one.")
+    if job.shape is PLAIN:
+        return structs.replace(job, shape=shape)
+    if job.shape.persistent:
+        raise InvalidArgument(f"{field}: a persistent job never ends, so the flow would not either.")
+    if job.shape.unique is not None:
+        raise InvalidArgument(f"{field}: a member cannot be unique: another job could stand for it.")
+    return structs.replace(job, shape=replace(job.shape, flow=shape.flow))
 
 
 class Group(Generic[R]):
@@ -288,15 +290,20 @@ class Rules(NamedTuple):
     def _callback(self, client: Client, follows: Follows, field: str) -> Callback | None:
         if follows is None:
             return None
-        if not isinstance(follows, _Task):
+        if not isinstance(follows, AnyTask):
             return Callback(client.follow_up(follows, field))
         if not self.results:
             raise InvalidArgument(f"{field}: the task {follows.name} takes the results of the group: set results=True.")
-        try:
-            inspect.signature(follows.__wrapped__).bind([])
-        except TypeError as error:
-            raise InvalidArgument(f"{field}: {follows.name} cannot take the list of results: {error}.") from None
-        return Callback(client.follow_up(TaskCall(follows.name, b"[[null],{}]", follows.options, follows), field), True)
+        return Callback(client.follow_up(taking(follows, field, "the list of results"), field), True)
+
+
+def taking(task: AnyTask, field: str, what: str) -> TaskCall[Any]:
+    """Return a call of a task with one argument, which is not known yet. Raises `InvalidArgument`."""
+    try:
+        inspect.signature(task.__wrapped__).bind(None)
+    except TypeError as error:
+        raise InvalidArgument(f"{field}: {task.name} cannot take {what}: {error}.") from None
+    return TaskCall(task.name, b"[[null],{}]", task.options, task)
 
 
 def client_of(call: object, field: str) -> Client:

@@ -171,7 +171,7 @@ class JobHandle(Generic[R]):
             raise _not_found(self)
         if state.ended and state is not State.COMPLETED:
             view = yield from self._client.engine.job(self.queue, self.id)
-            raise _not_found(self) if view is None else _failure(view)
+            raise _not_found(self) if view is None else failure(view)
         if done.replicas < replicas:
             raise NotDurable((job.id,), done.replicas, replicas, done.trouble)
 
@@ -239,7 +239,7 @@ class JobHandle(Generic[R]):
         if view is None or not view.state.ended:
             raise _not_found(self)
         if view.state is not State.COMPLETED:
-            raise _failure(view)
+            raise failure(view)
         results = self._results or Results(f"job {self.id!r}", conversion=self._client.conversion)
         value = results.decode(view.result)
         note = note_of(value)
@@ -278,7 +278,7 @@ def _not_found(job: JobHandle[Any]) -> JobNotFound:
     return JobNotFound(f"Queue {job.queue!r} has no job {job.id!r}, or its record has expired.")
 
 
-def _failure(view: JobView) -> JobFailed:
+def failure(view: JobView) -> JobFailed:
     """Return the error for a job that ended without a result."""
     state, error = view.state.value, view.error
     type, message, traceback = ("", "", "") if error is None else (error.type, error.message, error.traceback)

@@ -59,8 +59,9 @@ class FlowView:
         print(view.state, f"{view.completed} of {view.total}")
 
     `failed`: members that ended in `failed` or `broken`; `cancelled`: those that were cancelled or removed, or have
-    expired. `sealed`: no member can come any more. `reason`: why it was cancelled. Times are milliseconds since 1970 by
-    Redis' clock.
+    expired. `sealed`: no member can come any more. `reason`: why it was cancelled. `is_chain`: its members come one
+    after the other; those that do not come, as one before them has not completed, count as cancelled. Times are
+    milliseconds since 1970 by Redis' clock.
     """
 
     id: str
@@ -74,6 +75,7 @@ class FlowView:
     made_ms: int
     ended_ms: int | None = None
     reason: str | None = None
+    is_chain: bool = False
 
     @property
     def left(self) -> int:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from tenure.core import limits
 from tenure.core.features import Feature
-from tenure.core.flows import FlowView, NewFlow
+from tenure.core.flows import Callback, FlowView, NewFlow
 from tenure.core.job import JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.rates import LimitPort
@@ -59,6 +59,10 @@ class FlowPort(Protocol):
 
     def open_flow(self, flow: NewFlow) -> Steps[None]:
         """Make a group. Its members come later: jobs with the ids `core.flows.member_id` gives, and `Shape.flow`."""
+
+    def open_chain(self, flow: NewFlow, steps: Sequence[Callback]) -> Steps[None]:
+        """Make a chain: each member is enqueued when the one before it has completed, the first one now. The jobs have
+        the ids of members, and `Shape.flow`; `takes_results`: the member takes the result before it."""
 
     def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
         """Note that a group will have this many members, also in these queues. False: it has ended, is sealed or

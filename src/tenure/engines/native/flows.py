@@ -8,7 +8,7 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -85,6 +85,13 @@ class NativeFlows:
         calls = map(_written, (flow.on_success, flow.on_end))
         yield from self._engine._ask("flow_open", flow.queue, flow.id, 0, flow.keep_ms, *rules, *calls)
 
+    def open_chain(self, flow: NewFlow, steps: Sequence[Callback]) -> Steps[None]:
+        yield from self._register(flow.queue)
+        yield from self._prepare(one.job for one in (*steps, flow.on_success, flow.on_end) if one is not None)
+        calls = map(_written, (flow.on_success, flow.on_end, *steps))
+        yield from self._engine._act("flow_chain", flow.queue, flow.id, flow.keep_ms, *calls)
+        yield from self.hand_over_soon(flow.queue)
+
     def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
         if queues:
             yield Command(("SADD", self._key(queue, id, "queues"), *map(encoded, queues)))
@@ -140,11 +147,12 @@ class NativeFlows:
         bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
         names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
         queues, missing = [decoded(as_text(name)) for name in names], []
-        for number in islice(_unset(bits or b"", view.total), STOPS_MOST):
+        numbers = islice(_unset(bits or b"", view.total), 1 if view.is_chain else STOPS_MOST)
+        for number in numbers:
             asked = CancelAnswer.NOTHING
             for other in queues:
                 asked = asked or (yield from self._whole.cancel(other, member_id(id, number), view.reason))
-            if not asked:
+            if not asked and not view.is_chain:  # a member of a chain may be on its way, and the others follow it
                 missing.append(number)
         # Their ends may be on the way: then these come too late. Else the producer has died before it enqueued them.
         for other in queues:
@@ -247,6 +255,7 @@ def _read_flow(queue: str, id: bytes, fields: list[bytes]) -> FlowView:
         made_ms=int(found["at"]),
         ended_ms=None if ended is None else int(ended),
         reason=found.get("reason"),
+        is_chain="chain" in found,
     )
 
 

@@ -1,10 +1,12 @@
 -- lib flow: groups of jobs, with calls that follow when all members have ended. A group is in the first partition of
 -- the queue that it was made in. `flow:<id>` has its numbers and calls; `flow:<id>:ended` a bit for each member that
 -- has ended; `flow:<id>:failed` the members that have not completed, each with its state and queue;
--- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made.
+-- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made. A chain is such a
+-- group, and `flow:<id>:next` has the members after the first, each of which comes to be when the one before it has
+-- completed.
 -- Needs: clock, digits. Defines: flow. Redis: reads and writes.
 --@include sending
-local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues' } }
+local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues', ':next' } }
 local COUNTED = { completed = 'completed', cancelled = 'cancelled', expired = 'cancelled', discarded = 'cancelled' }
 
 function flow.key(id, part) return key('flow:' .. id .. (part or '')) end
@@ -16,20 +18,22 @@ function flow.of(id)
   return found.total and found or nil
 end
 
--- Enqueue a call of the group: {queue, id, record, due, rule}, and for one that takes the results the rest of its
--- record, which follows them. Its id gets a number, as it may be enqueued in each round.
-local function enqueue(id, group, packed, suffix)
-  local job, rest = cmsgpack.unpack(packed), nil
-  rest = job[6]
-  if rest then
-    local results = {}
-    for n = 0, tonumber(group.total) - 1 do
-      local result = call('HGET', flow.key(id, ':results'), n)
-      results[#results + 1] = result and result ~= '' and result or 'null'
-    end
-    job[3] = job[3] .. '[' .. table.concat(results, ',') .. ']' .. rest
+-- Enqueue a call of the group: {queue, id, record, due, rule}, and for one that takes what `results` returns the rest
+-- of its record, which follows that.
+local function enqueue(packed, suffix, results)
+  local job = cmsgpack.unpack(packed)
+  local record = job[6] and job[3] .. results() .. job[6] or job[3]
+  sending.send({ { job[1], job[2] .. suffix, record, job[4], job[5] } })
+end
+
+-- The results of all members, as a list.
+local function all_results(id, total)
+  local results = {}
+  for n = 0, total - 1 do
+    local result = call('HGET', flow.key(id, ':results'), n)
+    results[#results + 1] = result and result ~= '' and result or 'null'
   end
-  sending.send({ { job[1], job[2] .. suffix, job[3], job[4], job[5] } })
+  return '[' .. table.concat(results, ',') .. ']'
 end
 
 -- End a group if all of its members have ended.
@@ -41,22 +45,27 @@ function flow.end_if_over(id, group)
   call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())))
   call('HINCRBY', key('meta'), 'open_flows', -1)
   call('SREM', key('stopping'), id)
-  if is_complete and group.on_success then enqueue(id, group, group.on_success, '') end
-  if group.on_end then enqueue(id, group, group.on_end, '-' .. round) end
+  local function results() return all_results(id, total) end
+  if is_complete and group.on_success then enqueue(group.on_success, '', results) end
+  if group.on_end then enqueue(group.on_end, '-' .. round, results) end
   for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), group.keep) end
   call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
 end
 
--- Count `more` ends of members as this state.
-local function count(group, state, more)
-  local name = COUNTED[state] or 'failed'
-  group.ended, group[name] = group.ended + more, group[name] + more
+-- Count the end of a member: `more` is 1, or -1 to take it back. The members of a chain behind one that has not
+-- completed are cancelled, as they never come, and so are the others of a chain that is to stop.
+local function count(group, n, state, more)
+  local stops = group.chain and (state ~= 'completed' or group.reason)
+  local name, behind = COUNTED[state] or 'failed', stops and group.total - 1 - n or 0
+  group[name] = group[name] + more
+  group.cancelled = group.cancelled + more * behind
+  group.ended = group.ended + more * (1 + behind)
 end
 
 -- Let a member run once more: its group is open again.
 local function reopen(id, n, group)
   if call('SETBIT', flow.key(id, ':ended'), n, 0) == 0 then return end
-  count(group, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
+  count(group, n, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
   call('HDEL', flow.key(id, ':failed'), n)
   if group.state == 'open' then return end
   group.state = 'open'
@@ -71,7 +80,10 @@ local function note(id, n, group, text)
   local state, queue, result = string.match(text, '^(%S+) (%S+)\n(.*)$')
   if state == 'again' then return reopen(id, n, group) end
   if call('SETBIT', flow.key(id, ':ended'), n, 1) == 1 then return end
-  count(group, state, 1)
+  count(group, n, state, 1)
+  local goes_on = group.chain and state == 'completed' and not group.reason
+  local following = goes_on and call('HGET', flow.key(id, ':next'), n + 1)
+  if following then enqueue(following, '', function() return result ~= '' and result or 'null' end) end
   if state ~= 'completed' then
     call('HSET', flow.key(id, ':failed'), n, state .. ' ' .. queue)
     if group.policy == 'cancel' and not group.reason then

@@ -1,0 +1,93 @@
+"""Chains on a real Redis: each element follows the completion of the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tenure import FlowState, InvalidArgument, JobFailed, ResultTimeout, Tenure, chain, group
+from tests.acceptance.test_flows import Shop
+
+
+@pytest.fixture
+def shop(redis_url: str) -> Iterator[Shop]:
+    with Tenure(redis_url) as app:
+        yield Shop(app)
+
+
+def test_a_task_takes_the_result_before_it_and_a_call_does_not(shop: Shop) -> None:
+    """In other queues, also after tasks that keep no results."""
+    flow = chain(shop.square.call(2), shop.hidden, shop.square, shop.square.call(3), shop.hidden).enqueue()
+    assert flow.view().left == 5
+    assert shop.drain() == [2, 4, 16, 3, 9]
+    assert flow.result(timeout=0) == 81
+    assert flow.results() == [4, 16, 256, 9, 81]
+    view = flow.view()
+    assert (view.state, view.is_chain, view.completed) == (FlowState.COMPLETED, True, 5)
+
+
+def test_no_result_is_none(shop: Shop) -> None:
+    chain(shop.done.call("first"), shop.done).enqueue()
+    assert shop.drain() == [("first",), (None,)]
+
+
+def test_those_behind_a_failure_come_after_its_retry(shop: Shop) -> None:
+    steps = chain(shop.square.call(2), shop.square.call(-1), shop.square)
+    flow = steps.enqueue(shop.done.call("success"), shop.done.call("end"))
+    assert shop.drain() == [2, -1, ("end",)]
+    view = flow.view()
+    assert (view.state, view.completed, view.failed, view.cancelled) == (FlowState.FAILED, 1, 1, 1)
+    with pytest.raises(JobFailed, match="ValueError"):
+        flow.result(timeout=0)
+    shop.bad.clear()
+    assert flow.retry() == 1
+    assert shop.drain() == [-1, 1, ("success",), ("end",)]
+    assert flow.result() == 1
+
+
+def test_a_chain_can_be_cancelled(shop: Shop) -> None:
+    flow = chain(shop.square.using(delay=60).call(2), shop.square, shop.square).enqueue()
+    with pytest.raises(ResultTimeout, match="3 of 3 members are left"):
+        flow.result(timeout=0)
+    assert flow.cancel("not needed")
+    view = flow.view()
+    assert (view.state, view.cancelled, view.reason) == (FlowState.CANCELLED, 3, "not needed")
+    with pytest.raises(JobFailed, match="cancelled"):
+        flow.result()
+    assert shop.drain() == []
+
+
+def test_delays_count_from_the_completion_before(shop: Shop) -> None:
+    flow = chain(shop.square.call(2), shop.square.using(delay=60)).enqueue()
+    assert shop.drain() == [2]
+    shop.app.testing().advance(seconds=61)
+    assert shop.drain() == [4]
+    assert flow.view().state is FlowState.COMPLETED
+
+
+async def test_in_async_code(shop: Shop) -> None:
+    flow = await chain(shop.square.call(2), shop.square).aenqueue()
+    await shop.app.testing().adrain()
+    assert await flow.aresult(timeout=5) == 16
+
+
+def test_refused(shop: Shop) -> None:
+    call: Any = shop.square.call(1)
+    nothing: Any = shop.app.task(name="nothing")(lambda: None)
+    group_result = "is a group: `results` has what its members returned"
+    cases: list[tuple[Any, str]] = [
+        (lambda: chain(call), "2 to 1,000 calls or tasks"),
+        (lambda: chain(*[call] * 1_001), "2 to 1,000 calls or tasks"),
+        (lambda: chain(call, 5), "chain must be a call of a task"),  # type: ignore[arg-type]
+        (lambda: chain(shop.square, call).enqueue(), "has no result before it: write square.call"),
+        (lambda: chain(call, nothing).enqueue(), "nothing cannot take the result before it"),
+        (lambda: chain(call, shop.square.using(id="mine").call(1)).enqueue(), "an id of its own"),
+        (lambda: chain(call, shop.square.using(unique="k").call(1)).enqueue(), "cannot be unique"),
+    ]
+    for act, error in cases:
+        with pytest.raises(InvalidArgument, match=error):
+            act()
+    with pytest.raises(InvalidArgument, match=group_result):
+        group([]).enqueue(on_end=call).result()
