@@ -68,6 +68,28 @@ def test_jobs_under_a_limit_have_its_places(app, driver):
     assert load_of(app).at_once == 7
 
 
+def test_lanes_under_a_limit_have_its_places_together(app, driver):
+    limit = Limit("stripe", concurrency=3)
+    for lane in range(120):  # more than one page
+        app.queue("emails").enqueue_many([b"x"] * 2, lane=f"lane{lane}", limits=[limit])
+    app.queue("emails").enqueue_many([b"x"] * 10)
+    now = load_of(app)
+    assert (now.waiting, now.runnable, now.at_once) == (10, 250, 13)
+    lease(app, driver, 3)
+    now = load_of(app)
+    assert (now.runnable, now.held, now.at_once) == (247, 3, 13), "lanes that wait for the limit do not add to it"
+
+
+def test_a_limit_of_several_groups_of_jobs_is_counted_once(app):
+    shared = Limit("database", concurrency=5)
+    for tenant in range(4):
+        own = Limit(f"tenant:{tenant}", concurrency=3)
+        app.queue("emails").enqueue_many([b"x"] * 10, limits=[own, shared])
+        app.queue("images").enqueue_many([b"x"] * 10, limits=[own])
+    assert load_of(app).narrow == (Narrow(40, 0, 5),)
+    assert load_of(app, "images").at_once == 12, "limits that the queues do not share count each"
+
+
 def test_a_rate_has_the_places_of_the_jobs_that_it_lets_run_at_one_time(app):
     limit = Limit("mail", per_second=5)
     app.queue("emails").enqueue_many([b"x"] * 200, limits=[limit])

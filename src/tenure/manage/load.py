@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from tenure.client.inspect import lanes_in, queue_names
 from tenure.client.why import is_living
@@ -28,6 +28,14 @@ DUE_LOOKED: Final = 1_000
 """Scheduled jobs of a queue that are counted when they are due soon."""
 _ENDS: Final = ("completed", "failed", "broken", "cancelled")
 _UNLIMITED: Final = 1_000_000_000
+
+
+class _Group(NamedTuple):
+    """Jobs under the same limits: of one lane, or without a lane."""
+
+    narrow: Narrow
+    rules: tuple[LimitRule, ...] = ()
+    lane: str | None = None
 
 
 def load_queues(engine: FullEngine, queues: Sequence[str]) -> list[str]:
@@ -84,18 +92,19 @@ def _ages(engine: FullEngine, view: QueueView, now_ms: float) -> Steps[tuple[flo
 
 def _runnable(engine: FullEngine, view: QueueView, run_s: float) -> Steps[tuple[int, list[Narrow]]]:
     """Return how many ready jobs may all run at one time, and the others that may run."""
-    waiting, narrow = view.counts[State.READY] - view.suspects, []
-    if view.suspects:  # a worker runs one alone, or a few: more workers do not help
-        narrow.append(Narrow(view.suspects, 0, 1))
+    waiting, groups = view.counts[State.READY] - view.suspects, list[_Group]()
     if engine.lanes is not None:
         open_lanes, closed = yield from _lanes(engine, view)
         waiting -= sum(lane.waiting for lane in (*open_lanes, *closed))
-        narrow += [Narrow(lane.waiting, lane.busy, lane.limit) for lane in open_lanes if lane.waiting]
-    if waiting > 0 and engine.limits is not None:
-        limited = yield from _limited(engine, engine.limits, view, waiting, run_s)
-        waiting -= sum(one.waiting for one in limited)
-        narrow += limited
-    return max(0, waiting), narrow
+        groups = [
+            _Group(Narrow(lane.waiting, lane.busy, lane.limit), lane=lane.name) for lane in open_lanes if lane.waiting
+        ]
+    waiting = max(0, waiting)
+    if (waiting or groups) and engine.limits is not None:
+        waiting, groups = yield from _limited(engine, engine.limits, view, waiting, groups, run_s)
+    # A worker runs suspects alone, or a few of them: more workers do not help.
+    suspects = [Narrow(view.suspects, 0, 1)] if view.suspects else []
+    return waiting, suspects + [group.narrow for group in groups]
 
 
 def _lanes(engine: FullEngine, view: QueueView) -> Steps[tuple[list[LaneView], list[LaneView]]]:
@@ -111,26 +120,57 @@ def _lanes(engine: FullEngine, view: QueueView) -> Steps[tuple[list[LaneView], l
     return found[LaneState.READY] + found[LaneState.BUSY], found[LaneState.BLOCKED] + found[LaneState.PARKED]
 
 
-def _limited(engine: FullEngine, port: LimitPort, view: QueueView, waiting: int, run_s: float) -> Steps[list[Narrow]]:
-    """Return the jobs under limits, by the limits of the jobs that come first."""
+def _limited(
+    engine: FullEngine, port: LimitPort, view: QueueView, waiting: int, lanes: list[_Group], run_s: float
+) -> Steps[tuple[int, list[_Group]]]:
+    """Apply the limits of the jobs that come first. Returns the jobs that are under no limit, and the others."""
     page = yield from engine.page(view.name, State.READY, limit=limits.PAGE_MAX, heads=True)
-    shapes = [job.shape for job in page.jobs if job.shape.limits or job.shape.lane is None]
-    groups = Counter(shape.limits for shape in shapes if shape.limits)
-    if not groups:
-        return []
-    active: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for rule in dict.fromkeys(rule for rules in groups for rule in rules):
-        if rule.name not in most:
-            active[rule.name], most[rule.name] = yield from _places(port, rule, run_s, len(most) < LIMITS_LOOKED)
-    return [
-        Narrow(
-            round(waiting * count / len(shapes)),
-            min(view.counts[State.ACTIVE], *(active[rule.name] // rule.cost for rule in rules)),
-            min(most[rule.name] // rule.cost for rule in rules),
-        )
-        for rules, count in groups.items()
+    shapes = [job.shape for job in page.jobs]
+    if not any(shape.limits for shape in shapes):
+        return waiting, lanes
+    first = {shape.lane: shape.limits for shape in shapes if shape.lane is not None}
+    seen = list(first.values()) or [()]
+    # Lanes that are not on the page have the limits of those on it in turn.
+    groups = [one._replace(rules=first.get(one.lane or "", seen[n % len(seen)])) for n, one in enumerate(lanes)]
+    are_open = {one.lane for one in lanes}
+    rest = [shape.limits for shape in shapes if shape.lane not in are_open and (shape.limits or shape.lane is None)]
+    active = view.counts[State.ACTIVE]
+    groups += [
+        _Group(Narrow(round(waiting * count / len(rest)), active, _UNLIMITED), rules)
+        for rules, count in Counter(rest).items()
+        if rules
     ]
+    places: dict[str, tuple[int, int]] = {}
+    for rule in dict.fromkeys(rule for one in groups for rule in one.rules):
+        if rule.name not in places:
+            places[rule.name] = yield from _places(port, rule, run_s, len(places) < LIMITS_LOOKED)
+    waiting -= sum(one.narrow.waiting for one in groups[len(lanes) :])
+    return waiting, _sharing([_bounded(one, places) for one in groups], places)
+
+
+def _bounded(group: _Group, places: Mapping[str, tuple[int, int]]) -> _Group:
+    """Return a group that has no more places than each of its limits."""
+    narrow = group.narrow
+    held = min(narrow.held, *(places[rule.name][0] // rule.cost for rule in group.rules), _UNLIMITED)
+    most = min(narrow.most, *(places[rule.name][1] // rule.cost for rule in group.rules), _UNLIMITED)
+    return group._replace(narrow=Narrow(narrow.waiting, narrow.held if group.lane else held, most))
+
+
+def _sharing(groups: list[_Group], places: Mapping[str, tuple[int, int]]) -> list[_Group]:
+    """Join the groups under one limit that has fewer places than they have together."""
+    counts = Counter(rule.name for one in groups for rule in one.rules)
+    for name in (name for name, count in counts.items() if count > 1):
+        inside: list[_Group] = []
+        outside: list[_Group] = []
+        for one in groups:
+            (inside if any(rule.name == name for rule in one.rules) else outside).append(one)
+        cost = min((rule.cost for one in inside for rule in one.rules if rule.name == name), default=1)
+        active, most = (number // cost for number in places[name])
+        if len(inside) > 1 and sum(one.narrow.most for one in inside) > most:
+            waiting, held = (sum(getattr(one.narrow, what) for one in inside) for what in ("waiting", "held"))
+            common = tuple(rule for rule in inside[0].rules if all(rule in one.rules for one in inside))
+            groups = [*outside, _Group(Narrow(waiting, min(active, held), most), common)]
+    return groups
 
 
 def _places(port: LimitPort, rule: LimitRule, run_s: float, looks: bool) -> Steps[tuple[int, int]]:
