@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tenure import Fail, Job, QueueFull, RedisWorkQueue, Snooze, Tenure
+from tenure import Fail, Job, QueueFull, RedisWorkQueue, Snooze, Tenure, group
 from tenure.integrations.otel import instrument
 from tenure.testing import Drained
 
@@ -133,6 +133,34 @@ def test_many_jobs_have_one_span_and_each_carries_it(
     assert [(one.attributes or {})["messaging.operation"] for one in (many, batch)] == ["publish", "process"]
 
 
+def test_members_of_a_group_are_counted_once_by_queue_and_linked_to_their_enqueue(
+    app: Tenure, spans: Spans, reader: InMemoryMetricReader
+) -> None:
+    @app.task(name="shop.resize", queue="group-images")
+    def resize(number: int) -> None: ...
+
+    @app.task(name="shop.mail", queue="group-mails")
+    def mail() -> None: ...
+
+    instrument(app)
+    group([resize.call(1), mail.call(), resize.call(2)]).enqueue(on_success=mail.call())
+    with app.open_group("group-mails") as opened:
+        opened.add(mail.call())
+    assert app.testing().drain() == Drained(completed=5)
+    found = spans()
+    (images,) = found["enqueue group-images"]
+    assert (images.attributes or {})["messaging.batch.message_count"] == 2
+    assert [one.links[0].context.span_id for one in found["process group-images"]] == [images.context.span_id] * 2
+    enqueued = {(one.attributes or {})["messaging.message.id"]: one for one in found["enqueue group-mails"]}
+    done = {(one.attributes or {})["messaging.message.id"]: one for one in found["process group-mails"]}
+    assert enqueued.keys() == done.keys()
+    assert {id: one.links[0].context.span_id for id, one in done.items()} == {
+        id: one.context.span_id for id, one in enqueued.items()
+    }
+    sent = [points(reader, queue)["messaging.client.sent.messages", None] for queue in ("group-images", "group-mails")]
+    assert sent == [2, 3]
+
+
 def test_a_job_can_be_a_child_of_its_enqueue(app: Tenure, spans: Spans) -> None:
     @app.task(name="shop.send")
     def send() -> None: ...
@@ -162,7 +190,7 @@ def test_claims_and_settlements_have_spans_if_asked_for(app: Tenure, spans: Span
 def test_errors_have_their_type_and_chosen_outcomes_only_if_they_count(
     app: Tenure, spans: Spans, reader: InMemoryMetricReader
 ) -> None:
-    @app.task(name="shop.run", retries=0)
+    @app.task(name="shop.run", queue="errors", retries=0)
     def run(how: str) -> object:
         if how == "raises":
             raise ConnectionError("no")
@@ -174,16 +202,16 @@ def test_errors_have_their_type_and_chosen_outcomes_only_if_they_count(
     for how in ("raises", "snoozes", "fails", "returns"):
         run.enqueue(how)
     app.testing().drain(raises=False)
-    done = spans()["process default"]
+    done = spans()["process errors"]
     errors = [(one.attributes or {}).get("error.type") for one in done]
     assert errors == ["ConnectionError", None, "Fail", None]
     assert [one.status.status_code is StatusCode.ERROR for one in done] == [True, False, True, False]
-    app.control.configure("default", max_length=1)
+    app.control.configure("errors", max_length=1)
     with pytest.raises(QueueFull):
         run.enqueue_many([run.call("a"), run.call("b")])
-    full = spans()["enqueue default"][-1]
+    full = spans()["enqueue errors"][-1]
     assert (full.attributes or {})["error.type"] == "tenure.core.errors.QueueFull"
-    found = points(reader)
+    found = points(reader, "errors")
     assert found["messaging.client.sent.messages", None] == 4
     assert found["messaging.client.sent.messages", "tenure.core.errors.QueueFull"] == 2
     assert found["messaging.client.consumed.messages", None] == 4
@@ -191,15 +219,17 @@ def test_errors_have_their_type_and_chosen_outcomes_only_if_they_count(
     assert found["messaging.process.duration", "ConnectionError"] == 1
 
 
-def points(reader: InMemoryMetricReader) -> dict[tuple[str, Any], Any]:
-    """The numbers of the points, or how many times they count, by metric and type of error."""
+def points(reader: InMemoryMetricReader, queue: str) -> dict[tuple[str, Any], Any]:
+    """The numbers of the points of a queue, or how many times they count, by metric and type of error."""
     data = reader.get_metrics_data()
     assert data is not None
     found = {}
     for metric in data.resource_metrics[0].scope_metrics[0].metrics:
         for point in metric.data.data_points:
-            number = getattr(point, "count", None) or getattr(point, "value", None)
-            found[metric.name, (point.attributes or {}).get("error.type")] = number
+            attributes = point.attributes or {}
+            if attributes["messaging.destination.name"] == queue:
+                number = getattr(point, "count", None) or getattr(point, "value", None)
+                found[metric.name, attributes.get("error.type")] = number
     return found
 
 

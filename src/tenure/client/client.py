@@ -172,7 +172,15 @@ class Client:
         return job
 
     def follow_up(self, call: Call, field: str = "then") -> NewJob:
-        """Build the job of a call that is to follow a job of this app. Sends nothing.
+        """Build the job of a call that is to follow a job of this app, as instruments leave it. Sends nothing.
+
+        `field`: what errors name. Raises as `job_of_call` does.
+        """
+        with surrounded(self.around, [self.job_of_call(call, field)]) as [job]:
+            return job
+
+    def job_of_call(self, call: Call, field: str) -> NewJob:
+        """Build the job of a call for a flow, which instruments see when it is enqueued.
 
         `field`: what errors name. Raises `InvalidArgument`, `PayloadTooLarge` and `UnsupportedFeature`.
         """
@@ -185,8 +193,7 @@ class Client:
             raise InvalidArgument(f"{field}: durable cannot be set for a follow-up job: it is as durable as its cause.")
         if len(call.payload) > self.payload_limit:
             raise PayloadTooLarge(len(call.payload), self.payload_limit)
-        with surrounded(self.around, [self.tasks[call.task].built(call)]) as [job]:
-            return job
+        return self.tasks[call.task].built(call)
 
     def builder(self, source: JobSource, options: Options) -> Callable[[bytes], NewJob]:
         """Return a function that builds the jobs of one call for many: like `job`, from their payloads.

@@ -82,7 +82,7 @@ class _Maker:
 
     def add(self, calls: Iterable[TaskCall[Any]]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
-        jobs = [as_member(self.client.follow_up(call, "group"), self._shape, "group") for call in calls]
+        jobs = [as_member(self.client.job_of_call(call, "group"), self._shape, "group") for call in calls]
         queues = {job.queue for job in jobs}
         total = self._total + len(jobs)
         if self.new.results and total > RESULTS_MOST and self.takes_results:
@@ -191,7 +191,7 @@ class Group(Generic[R]):
         first = next(pages, [])
         task = next((one for one in (*first[:1], on_success, on_end) if one is not None), None)
         client = client_of(task, "group")
-        queue = client.follow_up(first[0], "group").queue if first else None
+        queue = client.job_of_call(first[0], "group").queue if first else None
         rules = Rules(on_success, on_end, if_one_fails, self._results, keep)
         return _Maker(client, rules.flow(client, queue)), chain([first] if first else [], pages)
 

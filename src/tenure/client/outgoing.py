@@ -66,14 +66,19 @@ def after_middleware(layers: Sequence[EnqueueMiddleware], job: NewJob) -> NewJob
 
 
 AroundEnqueue: TypeAlias = Callable[[Sequence[Outgoing]], AbstractContextManager[None]]
-"""Entered with the jobs of one call, in which it may set headers. It ends when Redis has them, or with the error."""
+"""Entered with the jobs of one call for one queue, in which it may set headers. It ends when Redis has them, or with
+the error."""
 
 
 @contextmanager
 def surrounded(around: Sequence[AroundEnqueue], jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
     """Enter the instruments, and give the jobs with the headers that these leave."""
     outgoing = [Outgoing(job) for job in jobs]
+    queues: dict[str, list[Outgoing]] = {}
+    for each in outgoing:
+        queues.setdefault(each.queue, []).append(each)
     with ExitStack() as stack:
-        for one in around if jobs else ():
-            stack.enter_context(one(outgoing))
+        for one in around:
+            for same in queues.values():
+                stack.enter_context(one(same))
         yield [structs.replace(job, headers=one.headers or None) for job, one in zip(jobs, outgoing, strict=True)]
