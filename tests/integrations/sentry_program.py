@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import sentry_sdk
 from sentry_sdk.transport import Transport
 
-from tenure import Cron, Every, Fail, Job, Schedule, Tenure
+from tenure import Cron, Every, Fail, Job, Schedule, Snooze, Tenure
 from tenure.integrations.sentry import TenureIntegration
 
 early = Tenure(namespace="early")  # an app that is older than the integration
@@ -77,11 +78,18 @@ async def store(jobs: list[Job]) -> None: ...
         Schedule(Cron("0 9 * * *", tz="Europe/Berlin"), name="eu", kwargs={"region": "eu"}),
         Schedule(Every(hours=2), name="us", kwargs={"region": "us"}),
         Schedule(Every(seconds=90), name="odd", kwargs={"region": "odd"}),
+        Schedule(Every(hours=3), name="returned", kwargs={"region": "returned"}),
     ]
 )
-def report(region: str) -> None:
+def report(region: str) -> object:
     if region == "us":
         raise ValueError("no")
+    return Fail("no") if region == "returned" else None
+
+
+@app.task
+def put_off() -> None:
+    raise Snooze(timedelta(days=100))
 
 
 def enqueue(queues: Sequence[str] = ("events",)) -> None:
@@ -89,6 +97,7 @@ def enqueue(queues: Sequence[str] = ("events",)) -> None:
     one.enqueue_many([one.call(2), one.call(3)])
     fails.enqueue()
     chosen.enqueue()
+    put_off.enqueue()
     for queue in queues:
         app.queue(queue).enqueue_many([b"a", b"b"])
     early.queue("early").enqueue(b"x")

@@ -77,11 +77,18 @@ def test_an_error_is_reported_once_with_its_job_and_a_chosen_outcome_is_not(foun
     assert fails["tags"]["queue"] == "default"
 
 
+@pytest.mark.parametrize(("task", "failed"), [("one", False), ("fails", True), ("chosen", True), ("put_off", False)])
+def test_the_span_of_a_job_has_failed_if_its_attempt_has(found, task, failed):
+    span, *_ = spans(found, "queue.process", f"tests.integrations.sentry_program.{task}")
+    assert (span.get("status") in ("internal_error", "error")) is failed
+
+
 def test_schedules_that_sentry_knows_check_in(found):
     told = {(one["monitor_slug"], one["status"], json.dumps(one.get("monitor_config"))) for one in found["check_ins"]}
     eu = json.dumps({"schedule": {"type": "crontab", "value": "0 9 * * *"}, "timezone": "Europe/Berlin"})
     us = json.dumps({"schedule": {"type": "interval", "value": 2, "unit": "hour"}})
     assert told >= {("eu", "in_progress", eu), ("eu", "ok", eu), ("us", "in_progress", us), ("us", "error", us)}
-    assert {slug for slug, *_ in told} == {"eu", "us"}
+    assert {slug for slug, *_ in told} == {"eu", "us", "returned"}
+    assert {status for slug, status, _ in told if slug == "returned"} == {"in_progress", "error"}
     ids = {one["check_in_id"] for one in found["check_ins"] if one["monitor_slug"] == "eu"}
     assert len(ids) == 1

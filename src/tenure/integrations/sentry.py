@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 ORIGIN: Final = "auto.queue.tenure"
 _IS_SDK_2: Final = hasattr(sentry_sdk, "start_transaction")
-_CHOSEN: Final = (Fail, JobCancelled, RateLimited, Retry, Snooze)
-"""Outcomes that a handler chooses: no errors."""
+_FAILURES: Final = (Fail, Retry)
+"""Outcomes that a handler chooses, and that count as a failed attempt."""
+_NO_FAILURES: Final = (JobCancelled, RateLimited, Snooze)
+"""The others, with which the span of a job is no failed one."""
 _UNITS: Final = {"day": limits.DAY, "hour": limits.HOUR, "minute": limits.MINUTE}
 """The intervals that Sentry knows, in milliseconds."""
 
@@ -94,14 +96,27 @@ class _Handlers:
             scope.set_transaction_name(name, source="task")
             scope.set_tag("queue", job.queue)
             scope.set_context("job", {"id": job.id, "attempt": job.attempt, "task": job.task, "lane": job.lane})
-            with _transaction(job.headers, name, _batch(jobs) | _about(job)), self._checking_in(integration, job):
-                try:
-                    return await call_next()
-                except _CHOSEN:
+            returned: object = None
+            put_off: BaseException | None = None
+            try:
+                with _transaction(job.headers, name, _batch(jobs) | _about(job)), self._checking_in(integration, job):
+                    try:
+                        returned = await call_next()
+                        if isinstance(returned, _FAILURES):  # as if it was raised
+                            raise returned
+                    except _NO_FAILURES as outcome:
+                        put_off = outcome
+                    except Exception as error:
+                        if not isinstance(error, _FAILURES):
+                            sentry_sdk.capture_exception(error)
+                        raise
+            except _FAILURES as failure:
+                if failure is not returned:
                     raise
-                except Exception as error:
-                    sentry_sdk.capture_exception(error)
-                    raise
+                return failure.with_traceback(None)
+            if put_off is not None:
+                raise put_off
+            return returned
 
     @contextmanager
     def _checking_in(self, integration: TenureIntegration, job: Job) -> Iterator[None]:
