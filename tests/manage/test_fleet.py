@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import redis
 
-from tenure import Every, Tenure
+from tenure import Every, RedisWorkQueue, Tenure
 from tenure.core.worker_view import WorkerView
 from tenure.manage.fleet import CALLS_PER_S, FleetReader
+from tenure.manage.overview import Overview
 from tenure.metrics.exposition import exposition
 
 
@@ -65,3 +68,45 @@ def test_without_redis_there_are_no_numbers(private_server):
         lines = text_of(loop, FleetReader(app))
     assert "tenure_redis_up 0.0" in lines
     assert not any(line.startswith("tenure_jobs{") for line in lines)
+
+
+async def test_a_read_that_takes_longer_than_a_request_may_wait_goes_on(app):
+    """A thousand queues on another machine are no failure of Redis."""
+    replies = asyncio.Event()
+
+    async def overview() -> Overview:
+        await replies.wait()
+        return await app.inspect.aoverview()
+
+    await app.queue("emails").aenqueue(b"x")
+    slow: Any = SimpleNamespace(
+        inspect=SimpleNamespace(aoverview=overview), schedules=app.schedules, limits=app.limits, engine=app.engine
+    )
+    reader = FleetReader(slow, wait_ms=1)
+    before = exposition(await reader.read()).decode()
+    assert "tenure_redis_up 0" not in before
+    assert "\ntenure_fleet_age_seconds " not in before
+    replies.set()
+    while "tenure_redis_up 1.0" not in (text := exposition(await reader.read()).decode()):
+        pass
+    assert 'tenure_jobs{queue="emails",state="ready"} 1.0' in text
+    await app.aclose()
+
+
+def test_queues_that_redis_refuses_to_show_are_counted(app, redis_url):
+    app.queue("emails").enqueue(b"x")
+    app.queue("bad").enqueue(b"x")
+    with redis.Redis.from_url(redis_url) as client, asyncio.Runner() as loop:
+        assert "tenure_queues_unread 0.0" in text_of(loop, FleetReader(app))
+        client.set("{tenure:bad}:meta", "of another program")
+        lines = text_of(loop, FleetReader(app))
+    assert "tenure_queues_unread 1.0" in lines
+    assert 'tenure_jobs{queue="emails",state="ready"} 1.0' in lines
+
+
+def test_what_a_format_of_other_programs_does_not_show_is_left_out(redis_url):
+    with Tenure(redis_url, protocol=RedisWorkQueue(prefix="jobs")) as app, asyncio.Runner() as loop:
+        app.queue("default").enqueue(b"x")
+        lines = text_of(loop, FleetReader(app))
+    assert 'tenure_jobs{queue="default",state="ready"} 1.0' in lines
+    assert not [one for one in lines if one.startswith(("tenure_workers{", "tenure_oldest_ready_seconds{"))]

@@ -14,18 +14,21 @@ from tenure.client.schedules import Schedules
 from tenure.core import limits as bounds
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import TenureError
-from tenure.core.job import QueueView
+from tenure.core.job import QueueView, State
 from tenure.core.worker_view import WorkerView
 from tenure.manage.inspect import JobSearch
 from tenure.metrics.counts import Counts
 from tenure.metrics.exposition import Snapshot
 from tenure.metrics.families import OF_FLEET
+from tenure.protocols.registry import entry_of
 from tenure.runtime.log import Once, brief, log_event
 
 CALLS_PER_S: Final = 3
 """Calls to Redis a second, on average. With more queues the numbers are older."""
-READ_MS: Final = 5 * bounds.SECOND
-"""How long one read may take."""
+READ_MS: Final = bounds.MINUTE
+"""How long one read may take: a thousand queues behind a slow network take half of it."""
+WAIT_MS: Final = 5 * bounds.SECOND
+"""How long a request waits for a read. Then it gets the numbers before."""
 QUEUE_CALLS: Final = 4
 """The most calls that one queue takes, or one partition, without its schedules."""
 LIMITS_MOST: Final = bounds.PAGE_MAX
@@ -50,26 +53,32 @@ class FleetReader:
     text = exposition(await FleetReader(app).read())
     """
 
-    def __init__(self, app: FleetApp, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, app: FleetApp, clock: Callable[[], float] = time.monotonic, wait_ms: int = WAIT_MS) -> None:
         self._app = app
         self._clock = clock
-        self._reading = asyncio.Lock()
+        self._wait_ms = wait_ms
+        self._reading: asyncio.Task[None] | None = None
         self._counts = Counts()
-        self._read_at = 0.0
+        self._read_at: float | None = None
         self._next_at = -math.inf
         self._troubles = Once()
         self.spent = 0
         """At most this many calls to Redis were made."""
 
     async def read(self) -> Snapshot:
-        async with self._reading:
-            if self._clock() >= self._next_at:
-                await self._update()
+        if self._reading is None and self._clock() >= self._next_at:
+            self._reading = asyncio.create_task(self._update())
+        if (reading := self._reading) is not None:
+            done, _ = await asyncio.wait({reading}, timeout=self._wait_ms / bounds.SECOND)
+            if done:
+                self._reading = None
+                reading.result()
+        if self._read_at is not None:
             self._counts.set("tenure_fleet_age_seconds", number=self._clock() - self._read_at)
-            return Snapshot(self._counts.snapshot(), OF_FLEET)
+        return Snapshot(self._counts.snapshot(), OF_FLEET)
 
     async def _update(self) -> None:
-        counts, before = Counts(), self.spent
+        counts, before, began_at = Counts(), self.spent, self._clock()
         try:
             async with asyncio.timeout(READ_MS / bounds.SECOND):
                 await self._fill(counts)
@@ -81,8 +90,10 @@ class FleetReader:
             counts.set("tenure_redis_up", number=0)
             if self._troubles.is_new(type(error).__name__):
                 log_event("redis_lost", what="metrics", error=brief(error))
-        self._counts, self._read_at = counts, self._clock()
-        self._next_at = self._read_at + max(1, self.spent - before) / CALLS_PER_S
+        ended_at = self._clock()
+        self._counts, self._read_at = counts, began_at
+        # A read that failed has made calls that were not counted.
+        self._next_at = ended_at + max(max(1, self.spent - before) / CALLS_PER_S, ended_at - began_at)
 
     async def _fill(self, counts: Counts) -> None:
         seen = await self._app.inspect.aoverview()
@@ -90,9 +101,13 @@ class FleetReader:
         for view in seen.queues:
             self.spent += QUEUE_CALLS * max(1, view.partitions)
             _add_queue(counts, view, time.time() * bounds.SECOND)
+        unread = len(seen.refused) + seen.left_out + sum(bool(view.unreachable) for view in seen.queues)
+        counts.set("tenure_queues_unread", number=unread)
         states = Counter(map(_state_of, seen.workers))
-        for state in ("running", "quiet", "alone"):
-            counts.set("tenure_workers", state, number=states[state])
+        # Workers of other programs do not announce themselves: 0 would be wrong.
+        if states or not entry_of(self._app.engine).has_foreign_clients:
+            for state in ("running", "quiet", "alone"):
+                counts.set("tenure_workers", state, number=states[state])
         features = self._app.engine.features
         if Feature.SCHEDULES in features:
             self.spent += 1 + sum(max(1, view.partitions) for view in seen.queues)
@@ -110,7 +125,8 @@ def _add_queue(counts: Counts, view: QueueView, now_ms: float) -> None:
     for state, number in view.counts.items():
         counts.add("tenure_jobs", view.name, state, number=number)
     oldest_s = 0.0 if view.oldest_ms is None else max(0.0, now_ms - view.oldest_ms) / bounds.SECOND
-    counts.set("tenure_oldest_ready_seconds", view.name, number=oldest_s)
+    if view.oldest_ms is not None or not view.counts.get(State.READY):
+        counts.set("tenure_oldest_ready_seconds", view.name, number=oldest_s)
     counts.add("tenure_lanes", view.name, "blocked", number=view.blocked_lanes)
     counts.add("tenure_lanes", view.name, "parked", number=view.parked_lanes)
     counts.add("tenure_reclaimed_total", view.name, number=view.totals.get("crashed", 0))

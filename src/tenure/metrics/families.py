@@ -56,14 +56,25 @@ OF_WORKERS: Final = {
 OF_FLEET: Final = {
     "tenure_redis_up": Family(_GAUGE, (), "1 if the last read of Redis succeeded, else 0, and the others are missing."),
     "tenure_fleet_age_seconds": Family(_GAUGE, (), "How long ago the numbers of this page were read from Redis."),
+    "tenure_queues_unread": Family(
+        _GAUGE,
+        (),
+        "Queues without numbers: Redis refused to show them, their node is lost, or they come after the first 1,000.",
+    ),
     "tenure_jobs": Family(_GAUGE, ("queue", "state"), "Jobs of a queue by their state."),
     "tenure_oldest_ready_seconds": Family(
-        _GAUGE, ("queue",), "How long the job that is next has waited; 0 if no job is ready."
+        _GAUGE,
+        ("queue",),
+        "How long the job that is next has waited; 0 if no job is ready. Left out where the format has no such time.",
     ),
     "tenure_lanes": Family(_GAUGE, ("queue", "state"), "Lanes that are blocked or parked."),
     "tenure_limit_places": Family(_GAUGE, ("limit",), "Places of a limit that running jobs hold."),
     "tenure_limit_waiting_lanes": Family(_GAUGE, ("limit",), "Lanes that wait for a limit, with all of their jobs."),
-    "tenure_workers": Family(_GAUGE, ("state",), "Living workers that are running, quiet, or run one job alone."),
+    "tenure_workers": Family(
+        _GAUGE,
+        ("state",),
+        "Living workers that are running, quiet, or run one job alone. Left out where only other programs may work.",
+    ),
     "tenure_reclaimed_total": Family(
         _COUNTER, ("queue",), "How often a job was taken from a dead worker, or from a job process that died."
     ),
