@@ -139,7 +139,9 @@ async def test_the_last_decision_stays_while_redis_does_not_answer(inspect, serv
     await scaler.look()
     status, body = await ask(port, "/scale")
     assert (status, json.loads(body)["desired"]) == (200, 10)
-    assert json.loads(body)["reason"].startswith("Redis does not answer, so the last decision stays: 300 jobs waiting")
+    assert json.loads(body)["reason"].startswith(
+        "The load cannot be read, so the last decision stays: 300 jobs waiting"
+    )
     inspect.has(waiting=600, run_s=1.0)
     await scaler.look()
     assert json.loads((await ask(port, "/scale"))[1])["reason"].startswith("600 jobs waiting")

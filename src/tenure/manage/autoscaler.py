@@ -17,7 +17,7 @@ from tenure.processes.http import Request, Response
 from tenure.runtime.log import Once, log_event
 from tenure.scale import Decision, Policy, Sample, beginning, desired
 
-STALE: Final = "Redis does not answer, so the last decision stays: "
+STALE: Final = "The load cannot be read, so the last decision stays: "
 
 
 class Autoscaler:

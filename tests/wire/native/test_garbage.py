@@ -260,6 +260,14 @@ def test_a_worker_that_describes_itself_in_another_way_is_left_out(world: World)
     assert [view.id for view in world.run(world.engine.workers())] == ["w"]
 
 
+@pytest.mark.parametrize("numbers", [b"", b"many", b"3", b"::x", b"1:2:3:4", b"\xff:0:-1"])
+def test_numbers_of_a_limit_that_are_none_are_unset(world: World, numbers: bytes) -> None:
+    world.command("HSET", f"{world.engine.shared()}:limits", "stripe", numbers)
+    view = world.run(world.engine.limits.limit("stripe"))
+    expected = {b"3": (3, None, None), b"1:2:3:4": (1, 2, 3)}.get(numbers, (None, None, None))
+    assert (view.concurrency, view.interval_us, view.burst) == expected
+
+
 def test_only_so_many_workers_hold_jobs_of_a_queue(world: World) -> None:
     for n in range(MAX_HOLDERS):
         world.command("ZADD", world.key("holders"), 10**15, f"w{n}")

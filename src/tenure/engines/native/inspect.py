@@ -164,12 +164,17 @@ class NativeInspector(Scripted):
         return SharePage(weights, int(after))
 
 
+def _three_of(text: bytes) -> list[int | None]:
+    """The numbers of a limit: concurrency, interval and burst."""
+    return [number_of(word) for word in (*text.split(b":"), b"", b"", b"")[:3]]
+
+
 def _read_limit(name: str, reply: list[Any]) -> LimitView:
     stored, state, active, waiting, now, given, held = reply
-    concurrency, interval, burst = (number_of(word) for word in (stored or b"::").split(b":"))
+    concurrency, interval, burst = _three_of(stored)
     rests = number_of(state.partition(b" ")[2]) or 0
     queues = [queue_of(as_text(prefix)) for prefix in waiting[::3]]
-    most, every, at_once = (number_of(word) for word in (given or b"::").split(b":"))
+    most, every, at_once = _three_of(given)
     jobs = zip(*(map(as_text, held[part::4]) for part in range(4)), strict=True)
     holders = [LimitHolder(queue_of(prefix), id, worker, int(since)) for prefix, id, worker, since in jobs]
     return LimitView(
