@@ -91,3 +91,12 @@ def test_refused(shop: Shop) -> None:
             act()
     with pytest.raises(InvalidArgument, match=group_result):
         group([]).enqueue(on_end=call).result()
+
+
+def test_a_result_that_cannot_be_stored_ends_the_chain(shop: Shop) -> None:
+    """The next element would get a note in its place."""
+    odd: Any = shop.app.task(name="odd", retries=0)(lambda: object())
+    flow = chain(odd.call(), shop.done).enqueue()
+    assert shop.drain() == []
+    with pytest.raises(JobFailed, match="The flow needs the result, which cannot be stored"):
+        flow.result(timeout=0)

@@ -14,7 +14,9 @@ from tenure import (
     GroupEnded,
     InvalidArgument,
     JobView,
+    QueueFull,
     ResultTimeout,
+    State,
     Tenure,
     group,
 )
@@ -202,3 +204,31 @@ def test_refused(shop: Shop) -> None:
     for act, error in cases:
         with pytest.raises(InvalidArgument, match=error):
             act()
+
+
+def test_results_that_are_too_large_for_one_job_break_what_follows(shop: Shop) -> None:
+    """And say why. The flow keeps them."""
+    large: Any = shop.app.task(name="large")(lambda: "x" * 1_000_000)
+    flow = group([large.call() for _ in range(5)], results=True).enqueue(on_success=shop.total)
+    assert shop.drain() == []
+    [job] = shop.app.inspect.page("done", State.BROKEN).jobs
+    assert "the_results_are_too_large" in str(job.error)
+    assert [len(one) for one in flow.results()] == [1_000_000] * 5
+
+
+def test_a_group_is_enqueued_once(shop: Shop) -> None:
+    calls = group(shop.square.call(n) for n in range(3))
+    calls.enqueue()
+    with pytest.raises(InvalidArgument, match="it has been enqueued"):
+        calls.enqueue()
+
+
+def test_a_block_that_cannot_enqueue_its_last_members_cancels_the_flow(shop: Shop) -> None:
+    shop.app.control.configure("default", max_length=1)
+    members = shop.app.open_group("default")
+    members.__enter__()
+    members.add(shop.square.call(1))
+    members.add(shop.square.call(2))
+    with pytest.raises(QueueFull):
+        members.__exit__(None, None, None)
+    assert members.flow.view().state is FlowState.CANCELLED

@@ -141,3 +141,15 @@ def test_any_process_may_end_while_a_chain_goes_on(world: World) -> None:
     payloads = [b"[[],{}]", *(b"[[%d],{}]" % n for n in range(1, 5))]
     assert seen == [(f"F.{n}", payload) for n, payload in enumerate(payloads)]
     assert (view(world).state, followed(world)) == (FlowState.COMPLETED, ["end"])
+
+
+def test_the_record_of_a_group_goes_after_its_time(world: World) -> None:
+    flows = flows_of(world)
+    world.run(flows.open_flow(NewFlow("q", "F", 1)))
+    world.run(flows.seal_flow("q", "F", 0))
+    for _ in range(1_000):
+        if world.run(flows.flow("q", "F")) is None:
+            break
+    world.maintain()
+    assert world.run(flows.flow_page("q")) == []
+    world.audit()

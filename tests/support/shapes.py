@@ -14,7 +14,7 @@ from tenure.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
     b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds expires"
-    b" schedules ticks due moved then outs in flows stopping".split()
+    b" schedules ticks due moved then outs in flows flows_over stopping".split()
 )
 
 

@@ -125,6 +125,7 @@ class Group(Generic[R]):
     def __init__(self, calls: Iterable[TaskCall[R]], results: bool) -> None:
         self._calls = iter(calls)
         self._results = results
+        self._is_enqueued = False
 
     def enqueue(
         self,
@@ -187,6 +188,9 @@ class Group(Generic[R]):
     def _begin(
         self, on_success: Follows, on_end: Follows, if_one_fails: IfOneFails, keep: object
     ) -> tuple[_Maker, Iterator[list[TaskCall[Any]]]]:
+        if self._is_enqueued:
+            raise InvalidArgument("group: it has been enqueued, and its calls have been read. Make another one.")
+        self._is_enqueued = True
         pages = iter(lambda: list(islice(self._calls, PAGE)), [])
         first = next(pages, [])
         task = next((one for one in (*first[:1], on_success, on_end) if one is not None), None)
@@ -249,7 +253,11 @@ class OpenGroup:
         if failed:
             yield from self._maker.stop(_BROKEN_OFF)
             return
-        yield from self._flush()
+        try:
+            yield from self._flush()
+        except Exception:
+            yield from self._maker.stop(_BROKEN_OFF)
+            raise
         yield from self._maker.end()
 
     def __enter__(self) -> OpenGroup:

@@ -8,6 +8,7 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, Protocol
@@ -38,8 +39,10 @@ JOBS_MOST: Final = 250
 """Jobs that one call of `take` adds, and members of a page."""
 STOPS_MOST: Final = 500
 """Members of a group that one round of maintenance cancels."""
-NOWHERE: Final = "-"
+NOWHERE: Final = "*"
 """The queue of a member that never came to be."""
+AWAY_S: Final = 30.0
+"""How long a place that did not take jobs is left to maintenance."""
 ROUNDS_MOST: Final = 1_000
 """Rounds in a row, while there are more jobs. The rest waits for maintenance."""
 
@@ -71,6 +74,8 @@ class NativeFlows:
         self._prepare = prepare
         self._register = register
         self._post = post
+        self._away: dict[str, float] = {}
+        """Places that did not take jobs, and until when only maintenance tries again."""
 
     def text_of(self, job: NewJob) -> str:
         return quote(packed(follow_args(job)), safe="")
@@ -93,9 +98,9 @@ class NativeFlows:
         yield from self.hand_over_soon(flow.queue)
 
     def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
-        if queues:
-            yield Command(("SADD", self._key(queue, id, "queues"), *map(encoded, queues)))
         grown: int = yield from self._engine._ask("flow_open", queue, id, total)
+        if grown and queues:
+            yield Command(("SADD", self._key(queue, id, "queues"), *map(encoded, queues)))
         return grown == 1
 
     def seal_flow(self, queue: str, id: str, total: int | None = None) -> Steps[bool]:
@@ -182,12 +187,15 @@ class NativeFlows:
     def hand_over_soon(self, place: str) -> Steps[None]:
         """Hand over what other queues take. Maintenance does the rest, and reports what stands in the way."""
         try:
-            yield from self.refusals(place)
+            yield from self.refusals(place, soon=True)
         except TenureError:
             return
 
-    def refusals(self, place: str) -> Steps[tuple[Refused, ...]]:
-        """Hand the jobs that a place has for others to them. Return the queues that did not take theirs."""
+    def refusals(self, place: str, soon: bool = False) -> Steps[tuple[Refused, ...]]:
+        """Hand the jobs that a place has for others to them. Return the queues that did not take theirs.
+
+        `soon`: leave those to maintenance that did not take jobs lately: a lost node costs each call its patience.
+        """
         refused: dict[str, Refused] = {}
         places = [place]
         for _ in range(ROUNDS_MOST):
@@ -195,11 +203,13 @@ class NativeFlows:
             moved = left = 0
             for name, *jobs in pages:
                 to = decoded(as_text(name))
-                if to in refused:
+                if to in refused or (soon and time.monotonic() < self._away.get(to, 0.0)):
                     continue
                 try:
                     has_sent, more = yield from self._hand_to(places[0], to, jobs)
+                    self._away.pop(to, None)
                 except TenureError as error:
+                    self._away[to] = time.monotonic() + AWAY_S
                     if is_silent(error):
                         raise
                     refused[to] = Refused(split_place(to)[0], str(error))

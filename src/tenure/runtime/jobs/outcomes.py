@@ -13,6 +13,7 @@ from typing import Final
 
 from tenure.core import limits, rates
 from tenure.core.backoff import Backoff, OwnBackoff
+from tenure.core.encoding.codec import NOTE_KEY
 from tenure.core.errors import PayloadInvalid
 from tenure.core.features import Feature
 from tenure.core.flows import wants_result
@@ -29,6 +30,8 @@ from tenure.runtime.log import callback_failed, log_event
 
 Random = Callable[[], float]
 _NOT_KEPT: Final = Completed(b"", 0)
+_NOTE: Final = b'{"%b"' % NOTE_KEY.encode()
+"""How a note begins that stands in the place of a result."""
 _CHOICES: Final = (Retry, Snooze, RateLimited, Fail, JobCancelled)
 
 
@@ -49,7 +52,10 @@ def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
         return Cancelled(held.cancelled)
     if held.spec.result_ttl_ms == 0 and held.spec.on_success is None and not wants_result(held.lease.record.shape):
         return Completed(b"", 0, held.follow) if held.follow else _NOT_KEPT
-    return Completed(_encoded(held, value), held.spec.result_ttl_ms, held.follow)
+    result = _encoded(held, value)
+    if result.startswith(_NOTE) and wants_result(held.lease.record.shape):
+        return Failed(ErrorInfo("ResultError", "The flow needs the result, which cannot be stored."))
+    return Completed(result, held.spec.result_ttl_ms, held.follow)
 
 
 def _made(kind: type[BaseException]) -> BaseException:
@@ -196,7 +202,7 @@ def _dropped(held: Held, value: object, error: ErrorInfo, size: int | None = Non
     record, most = held.lease.record, None if size is None else limits.MAX_RESULT
     about: dict[str, object] = {"queue": record.queue, "task": record.task, "id": record.id}
     log_event("result_dropped", **about, result=type(value).__qualname__, error=error.type, size=size, most=most)
-    return json.dumps({"tenure_note": {"type": error.type, "message": error.message}}).encode()
+    return json.dumps({NOTE_KEY: {"type": error.type, "message": error.message}}).encode()
 
 
 def _reason(error: JobCancelled) -> str:

@@ -24,6 +24,12 @@ for _, unique in ipairs(call('ZRANGEBYSCORE', key('windows'), '-inf', time, 'LIM
   uniques.drop_key(unique)
   pruned = pruned + 1
 end
+local gone = call('ZRANGEBYSCORE', key('flows_over'), '-inf', time, 'LIMIT', 0, limit)
+if #gone > 0 then
+  call('ZREM', key('flows'), unpack(gone))
+  call('ZREM', key('flows_over'), unpack(gone))
+  pruned = pruned + #gone
+end
 end_old_holds(time, limit)
 local unparked = 0
 if call('EXISTS', key('unroutable')) == 1 and hold_left('', time) == 0 then

@@ -18,11 +18,12 @@ elseif action == 'stop' and group.state == 'open' then
   flow.stop(id, detail)
 elseif action == 'note' then
   local words = {}
-  for i = 4, #ARGV do words[#words + 1] = { '', id .. '.' .. ARGV[i], 'cancelled -\n' } end
+  for i = 4, #ARGV do words[#words + 1] = { '', id .. '.' .. ARGV[i], 'cancelled *\n' } end
   flow.note(words)
 elseif action == 'forget' then
   for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
   call('ZREM', key('flows'), id)
+  call('ZREM', key('flows_over'), id)
   call('SREM', key('stopping'), id)
   if group.state == 'open' then call('HINCRBY', key('meta'), 'open_flows', -1) end
 end

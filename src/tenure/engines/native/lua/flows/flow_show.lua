@@ -3,16 +3,12 @@
 -- ARGV id offset limit
 -- id: of one; empty: some of all, from the offset on.
 -- Returns: {{id, {field, value...}}...}
--- Invariant: changes nothing but that it forgets ids of groups that are gone.
+-- Invariant: changes nothing.
 --@include begin flow
 local ids, found = { ARGV[1] }, {}
 if ARGV[1] == '' then ids = call('ZREVRANGE', key('flows'), ARGV[2], ARGV[2] + ARGV[3] - 1) end
 for _, id in ipairs(ids) do
   local fields = call('HGETALL', flow.key(id))
-  if #fields > 0 then
-    found[#found + 1] = { id, fields }
-  elseif ARGV[1] == '' then
-    call('ZREM', key('flows'), id)
-  end
+  if #fields > 0 then found[#found + 1] = { id, fields } end
 end
 return found

@@ -1,7 +1,8 @@
 -- lib flow: groups of jobs, with calls that follow when all members have ended. A group is in the first partition of
 -- the queue that it was made in. `flow:<id>` has its numbers and calls; `flow:<id>:ended` a bit for each member that
 -- has ended; `flow:<id>:failed` the members that have not completed, each with its state and queue;
--- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made. A chain is such a
+-- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` when
+-- the records go. A chain is such a
 -- group, and `flow:<id>:next` has the members after the first, each of which comes to be when the one before it has
 -- completed.
 -- Needs: clock, digits. Defines: flow. Redis: reads and writes.
@@ -22,16 +23,23 @@ end
 -- of its record, which follows that.
 local function enqueue(packed, suffix, results)
   local job = cmsgpack.unpack(packed)
-  local record = job[6] and job[3] .. results() .. job[6] or job[3]
+  local record = job[3]
+  if job[6] then
+    local argument, is_whole = results()
+    record = record .. argument .. (is_whole and '' or job[6])
+  end
   sending.send({ { job[1], job[2] .. suffix, record, job[4], job[5] } })
 end
 
--- The results of all members, as a list.
+-- The results of all members, as a list. If they are too large for one job, an argument that no task has: the job ends
+-- in broken, and its error names it.
 local function all_results(id, total)
-  local results = {}
+  local results, bytes = {}, 0
   for n = 0, total - 1 do
     local result = call('HGET', flow.key(id, ':results'), n)
     results[#results + 1] = result and result ~= '' and result or 'null'
+    bytes = bytes + #results[#results]
+    if bytes > @MAX_CALL_BYTES@ then return 'null],{"the_results_are_too_large":"for one job"}]', true end
   end
   return '[' .. table.concat(results, ',') .. ']'
 end
@@ -49,6 +57,7 @@ function flow.end_if_over(id, group)
   if is_complete and group.on_success then enqueue(group.on_success, '', results) end
   if group.on_end then enqueue(group.on_end, '-' .. round, results) end
   for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), group.keep) end
+  call('ZADD', key('flows_over'), clock() + group.keep, id)
   call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
 end
 
@@ -72,6 +81,7 @@ local function reopen(id, n, group)
   call('HSET', flow.key(id), 'state', 'open')
   call('HDEL', flow.key(id), 'reason', 'ended_ms')
   call('HINCRBY', key('meta'), 'open_flows', 1)
+  call('ZREM', key('flows_over'), id)
   for _, part in ipairs(flow.PARTS) do call('PERSIST', flow.key(id, part)) end
 end
 
