@@ -28,7 +28,9 @@ _COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 
 OF_WORKERS: Final = {
     "tenure_jobs_ended_total": Family(
-        _COUNTER, ("queue", "task", "outcome"), "Jobs that ended as completed, failed, broken or cancelled."
+        _COUNTER,
+        ("queue", "task", "outcome"),
+        "Jobs that workers ended as completed, failed, broken or cancelled. Not those that end while they wait.",
     ),
     "tenure_retries_total": Family(
         _COUNTER, ("queue", "task"), "Attempts that failed or crashed, of jobs that run again."
