@@ -12,6 +12,7 @@ from tenure.core.errors import InvalidArgument
 from tenure.core.latency import BOUNDS, Times, bucket_of
 from tenure.core.outcome import Completed
 from tenure.core.worker_view import WorkerView
+from tenure.manage.load import LANES_LOOKED
 from tenure.redis.sync import SyncDriver
 from tenure.scale import Narrow, QueueLoad
 
@@ -78,6 +79,13 @@ def test_lanes_under_a_limit_have_its_places_together(app, driver):
     lease(app, driver, 3)
     now = load_of(app)
     assert (now.runnable, now.held, now.at_once) == (247, 3, 13), "lanes that wait for the limit do not add to it"
+
+
+def test_more_lanes_than_are_read_have_the_places_of_their_limit(app):
+    limit = Limit("stripe", concurrency=3)
+    for lane in range(LANES_LOOKED + 150):
+        app.queue("emails").enqueue(b"x", lane=f"lane{lane}", limits=[limit])
+    assert (load_of(app).waiting, load_of(app).at_once) == (0, 3)
 
 
 def test_a_limit_of_several_groups_of_jobs_is_counted_once(app):

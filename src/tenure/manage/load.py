@@ -134,6 +134,7 @@ def _limited(
     groups = [one._replace(rules=first.get(one.lane or "", seen[n % len(seen)])) for n, one in enumerate(lanes)]
     are_open = {one.lane for one in lanes}
     rest = [shape.limits for shape in shapes if shape.lane not in are_open and (shape.limits or shape.lane is None)]
+    rest = (rest or seen) if waiting else []  # without a job on the page, the rest is in lanes beyond `LANES_LOOKED`
     active = view.counts[State.ACTIVE]
     groups += [
         _Group(Narrow(round(waiting * count / len(rest)), active, _UNLIMITED), rules)
