@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tenure import Fail, Job, QueueFull, RedisWorkQueue, Snooze, Tenure, group
+from tenure import Fail, Job, QueueFull, RedisWorkQueue, Snooze, Tenure, chain, group
 from tenure.integrations.otel import instrument
 from tenure.testing import Drained
 
@@ -159,6 +159,23 @@ def test_members_of_a_group_are_counted_once_by_queue_and_linked_to_their_enqueu
     }
     sent = [points(reader, queue)["messaging.client.sent.messages", None] for queue in ("group-images", "group-mails")]
     assert sent == [2, 3]
+
+
+def test_the_elements_of_a_chain_have_one_span(app: Tenure, spans: Spans, reader: InMemoryMetricReader) -> None:
+    @app.task(name="shop.fetch", queue="chain")
+    def fetch() -> str:
+        return "page"
+
+    @app.task(name="shop.parse", queue="chain")
+    def parse(page: str) -> None: ...
+
+    instrument(app)
+    chain(fetch.call(), parse).enqueue()
+    assert app.testing().drain() == Drained(completed=2)
+    (enqueued,), processed = spans()["enqueue chain"], spans()["process chain"]
+    assert (enqueued.attributes or {})["messaging.batch.message_count"] == 2
+    assert [one.links[0].context.span_id for one in processed] == [enqueued.context.span_id] * 2
+    assert points(reader, "chain")["messaging.client.sent.messages", None] == 2
 
 
 def test_a_job_can_be_a_child_of_its_enqueue(app: Tenure, spans: Spans) -> None:

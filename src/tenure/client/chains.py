@@ -11,6 +11,7 @@ from tenure.client.call import TaskCall
 from tenure.client.client import asynchronous, blocking
 from tenure.client.flows import Flow
 from tenure.client.groups import KEEP_S, AnyTask, Follows, Rules, as_member, client_of, taking
+from tenure.client.outgoing import surrounded
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import Callback, member_id, membership
 from tenure.core.shape import Shape
@@ -42,18 +43,19 @@ class Chain:
         unique key, or `persistent`), `PayloadTooLarge`, `UnsupportedFeature` and the errors of Redis.
         """
         calls = [self._call(n, step) for n, step in enumerate(self._steps)]
-        jobs = [self._client.follow_up(call, "chain") for call in calls]
+        jobs = [self._client.job_of_call(call, "chain") for call in calls]
         flow = Rules(on_success, on_end, "wait", True, keep).flow(self._client, jobs[0].queue)
         shape = Shape(flow=membership(flow.queue, results=True))
-        members = [
-            Callback(
-                structs.replace(as_member(job, shape, "chain"), id=member_id(flow.id, n)),
-                takes_results=isinstance(self._steps[n], AnyTask),
-            )
-            for n, job in enumerate(jobs)
+        numbered = [
+            structs.replace(as_member(job, shape, "chain"), id=member_id(flow.id, n)) for n, job in enumerate(jobs)
         ]
         made = Flow(self._client, flow.queue, flow.id)
-        yield from made.port.open_chain(flow, members)
+        with surrounded(self._client.around, numbered) as members:
+            elements = [
+                Callback(job, takes_results=isinstance(step, AnyTask))
+                for job, step in zip(members, self._steps, strict=True)
+            ]
+            yield from made.port.open_chain(flow, elements)
         return made
 
     aenqueue = asynchronous(enqueue)
