@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from tenure import Tenure as App
+from tenure.app.run import inspect_redis
+from tenure.manage import checks
 from tenure.testing.server import RedisServer
 from tests.acceptance.conftest import Tenure
 from tests.support.waiting import until
@@ -92,6 +94,19 @@ def test_workers_wait_and_resume_and_one_that_starts_meanwhile_says_why_it_waits
         running.signal(signal.SIGTERM).end()
         assert wait_for.enqueue("second").result(timeout=120) == "second", "by the other one"
         started.wait_for("redis_restored what=heartbeat").signal(signal.SIGTERM).end()
+
+
+async def test_a_check_with_a_slow_wait_reports_it_too(
+    make_server: Callable[..., RedisServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the check calls Redis once more while it waits: a worker ended with that error."""
+    server = make_server(aof=False)
+    Snapshots(server).fail()
+    monkeypatch.setattr(checks, "WAKE_MS", 0)
+    with App(server.url) as app:
+        inspection = await inspect_redis(app, 1.0)
+    assert any("refused to write" in error for error in inspection.errors)
+    assert inspection.refusals() == ()
 
 
 @pytest.mark.slow
