@@ -81,7 +81,7 @@ def weight_of(shape: Shape) -> int:
         + 4 * (shape.share is not None)
         + (shape.expires is not None)
         + (shape.on_failed != "")
-        + 2 * (shape.flow != "")
+        + (shape.flow != "")
         + shape.persistent
     )
 

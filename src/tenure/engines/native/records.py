@@ -57,9 +57,8 @@ _MODES: Final = {Until.STARTED: "s", Until.ENDED: "e", Until.WINDOW: "w"}
 _UNTILS: Final = {mode: until for until, mode in _MODES.items()}
 
 
+@lru_cache(maxsize=HEADS_KEPT)
 def _shape_words(shape: Shape) -> str:
-    if shape is PLAIN:  # most are
-        return ""
     found = ((word, getattr(shape, word.field)) for word in _SHAPE_WORDS)
     return "".join([f" {word.letter}={word.write(value)}" for word, value in found if value != word.plain])
 
@@ -184,7 +183,8 @@ def _timeout(text: str) -> int:
 def head_of(record: JobRecord) -> str:
     """The first line of a record, as far as it is worth keeping when the job has completed."""
     scheduled = "" if record.scheduled_ms is None else f" s={record.scheduled_ms}"
-    return f"{record.enqueued_ms}000000 {record.task or RAW}{scheduled}{_shape_words(record.shape)}"
+    words = "" if record.shape is PLAIN else _shape_words(record.shape)  # most are
+    return f"{record.enqueued_ms}000000 {record.task or RAW}{scheduled}{words}"
 
 
 def read_tries(raw: bytes | None) -> tuple[int, int, int, list[ErrorInfo]]:
