@@ -54,7 +54,7 @@ def test_flows_are_listed_shown_retried_and_cancelled(app: Tenure, cli: Cli) -> 
     assert status == 0
     assert "ZeroDivisionError" in text
     assert "It waits for 3 of 3 members." in cli("flow", second.id)[1]
-    assert "1 members run again." in cli("flow", first.id, "--retry")[1]
+    assert "Members that run again: 1." in cli("flow", first.id, "--retry")[1]
     assert "It was cancelled: no need" in cli("flow", second.id, "--cancel", "no need")[1]
     shown = cli("flow", second.id, "--json")[1]
     assert (shown["flow"]["cancelled"], len(shown["failed"])) == (3, 3)

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from tenure import Every, JobFailed, Limit, RateLimited, Tenure
+from tenure import Every, JobFailed, Limit, RateLimited, Tenure, chain, group
 from tenure.app.run import WorkerOptions, inspect_redis, run_worker
 from tenure.core.errors import NotConfigured, ReplyError, UnsupportedFeature
 from tenure.core.job import State
@@ -25,6 +25,7 @@ from tenure.testing.server import RedisServer
 from tests.redis.operations import command, record
 from tests.support.cluster import Cluster
 from tests.support.command import call
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 LONG_S = 60
@@ -345,3 +346,20 @@ def test_each_node_gets_the_credentials_of_a_function(cluster: Cluster, queues: 
         with working(app):
             assert [task.enqueue(1).result(timeout=LONG_S) for task in tasks] == [2] * len(queues)
     assert len(given) > len(cluster.nodes), "the keeper's connections, too"
+
+
+def test_flows_go_from_node_to_node(app: Tenure, queues: list[str]) -> None:
+    """No script sees two of the queues: what follows goes through the lists between them."""
+    tasks = [app.task(name=f"double-{n}", queue=queue)(double) for n, queue in enumerate(queues)]
+    last = app.task(name="last", queue=queues[1])(double)
+    with working(app):
+        row = chain(tasks[0].call(1), *tasks[1:], tasks[0]).enqueue()
+        assert row.result(timeout=LONG_S) == 16
+        members = group([task.call(n) for n in range(20) for task in tasks], results=True)
+        flow = members.enqueue(on_success=last.call(4))
+        assert flow.wait(timeout=LONG_S).completed == 60
+        assert sorted(flow.results()) == sorted([2 * n for n in range(20)] * 3)
+        first = tasks[0].using(delay=0.2).enqueue(1)
+        first.then(tasks[2].call(5))
+        # Of each queue: its element of the chain, its twenty members, and what follows.
+        until(lambda: [app.inspect.queue(queue).totals["completed"] for queue in queues] == [23, 22, 22], LONG_S)

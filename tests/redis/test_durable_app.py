@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenure import NotDurable, Tenure
+from tenure import NotDurable, Tenure, chain, group
 from tenure.core.errors import DuplicateJob, InvalidArgument
 from tenure.core.job import State
 from tenure.processes.link import KeeperLink
@@ -81,6 +81,22 @@ def test_one_call_may_ask_for_none(pair: Pair) -> None:
         assert app.queue("raw").enqueue(b"x", durable=0).created
         with pytest.raises(NotDurable):
             app.queue("raw").enqueue(b"x")
+
+
+def test_flows_and_what_follows_a_job_are_as_durable(pair: Pair) -> None:
+    with app_of(pair, 2) as app:
+        task = app.task(double)
+        with pytest.raises(NotDurable) as of_chain:
+            chain(task.call(1), task).enqueue()
+        with pytest.raises(NotDurable) as of_group:
+            group([]).enqueue(on_end=task.call(1))
+        for caught, total in ((of_chain, 2), (of_group, 0)):
+            [id] = caught.value.ids
+            assert app.flow(id).view().total == total
+        job = task.using(durable=0).enqueue(1)
+        with pytest.raises(NotDurable) as of_then:
+            job.then(task.using(id="next").call(2))
+        assert of_then.value.ids == ("next",)
 
 
 @pytest.mark.parametrize("durable", [-1, 17, 1.5, "1", True])

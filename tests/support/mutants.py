@@ -545,7 +545,7 @@ _FLOWS: Final = (
         "if state then\n  sending",
     ),
     Mutant("report-of-a-cancel", "state ~= 'cancelled' and shapes.word(shape, 'o')", "shapes.word(shape, 'o')"),
-    Mutant("no-report-of-an-expiry", "string.find(body, '^{\"type\":\"Expired\"') and 'expired' or state", "state"),
+    Mutant("no-report-of-an-expiry", "body == deadlines.BODY and 'expired' or state", "state"),
     Mutant("no-word-of-a-removal", "report_end(id, shape_of(records[n]), 'discarded')", ""),
     Mutant("report-with-one-id", "own_id .. '-' .. number", "own_id"),
     Mutant("report-names-no-job", " h=failed_job=' .. ended .. headers", "' .. rest"),

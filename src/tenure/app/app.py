@@ -115,7 +115,6 @@ class Tenure(DefinesTasks, WithHooks, WithFlows):
         )
         self.protocol: WireProtocol | str = settings.protocol if protocol is None else protocol  # as it was given
         check_url(settings.url, is_given=url is not None)
-        self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._client = Client(
             settings,
             engine_for(self.protocol, settings),
@@ -123,8 +122,8 @@ class Tenure(DefinesTasks, WithHooks, WithFlows):
             middleware=self._enqueue_middleware,
             conversion=Conversion(() if codecs is None else codecs),
             large=checked_store(large),
-            tasks=self._tasks,
         )
+        self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._handlers: dict[str, RawHandler] = {}
         self._defaults = Defaults(defaults)
         self._passed = PassedTime()

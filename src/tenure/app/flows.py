@@ -29,9 +29,9 @@ class WithFlows:
         Raises `InvalidArgument` for what cannot be an id.
         """
         queue, slash, key = str(id).partition("/")
-        if not slash or not key:
-            raise invalid("flow", 'an id as `Flow.id` has it, "<queue>/<key>"', repr(id))
-        return Flow(self._client, names.queue_name(queue), names.known_id(key))
+        if not slash or not (key.isascii() and key.isalnum()):
+            raise invalid("flow", 'an id as `Flow.id` has it, "<queue>/<key>"', names.shown(id))
+        return Flow(self._client, names.queue_name(queue), key)
 
     def open_group(
         self,

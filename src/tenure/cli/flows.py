@@ -52,7 +52,7 @@ def flow(id: str, reason: str | None, retries: bool, seals: bool, app: Tenure) -
     if reason is not None:
         found.cancel(reason)
     elif retries:
-        notes = [f"{found.retry():,} members run again."]
+        notes = [f"Members that run again: {found.retry():,}."]
     elif seals:
         found.seal()
     if reason is not None or retries or seals:

@@ -20,13 +20,21 @@ RawPayload: TypeAlias = bytes | bytearray | memoryview | str | dict[str, Any] | 
 """A payload for a raw handler: bytes, text, or plain data that becomes JSON."""
 
 
+class Built(Protocol):
+    """A task."""
+
+    def built(self, call: TaskCall[Any]) -> NewJob:
+        """Return the job that a call becomes when it is enqueued."""
+        ...
+
+
 class TaskCall(Struct, Generic[R], frozen=True, gc=False):
     """One call of a task, made by `Task.call` and not yet enqueued. Its arguments are checked and encoded."""
 
     task: str
     payload: bytes
     options: Options
-    source: Any = None
+    source: Built | None = None
     """The task."""
 
     def __repr__(self) -> str:
@@ -39,14 +47,6 @@ class TaskCall(Struct, Generic[R], frozen=True, gc=False):
         if self.options != Options():
             raise InvalidArgument("payload must be a call without options (`using`): the job keeps its own.")
         return self.payload
-
-
-class Built(Protocol):
-    """A task of the app."""
-
-    def built(self, call: TaskCall[Any]) -> NewJob:
-        """Return the job that a call becomes when it is enqueued."""
-        ...
 
 
 def as_arguments(payload: bytes) -> Arguments:

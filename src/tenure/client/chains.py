@@ -55,7 +55,7 @@ class Chain:
                 Callback(job, takes_results=isinstance(step, AnyTask))
                 for job, step in zip(members, self._steps, strict=True)
             ]
-            yield from made.port.open_chain(flow, elements)
+            yield from self._client.durably(self._client.flows.open_chain(flow, elements), made.id)
         return made
 
     aenqueue = asynchronous(enqueue)

@@ -23,17 +23,16 @@ from tenure.core import limits, names
 from tenure.core.encoding.codec import decode_json
 from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
-from tenure.core.errors import InvalidArgument, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning, invalid
+from tenure.core.errors import InvalidArgument, NotDurable, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning, invalid
 from tenure.core.functions import without_warning
 from tenure.core.job import Enqueued, NewJob
-from tenure.core.ports import needed
+from tenure.core.ports import FlowPort, needed
 from tenure.core.shape import PLAIN, Shape
-from tenure.core.steps import Steps
+from tenure.core.steps import Steps, durably
 from tenure.core.unsupported import unsupported
 
 if TYPE_CHECKING:
     from tenure.client.batches import EnqueueBatches
-    from tenure.client.call import Built
     from tenure.client.connections import Runner
     from tenure.client.limit import Limit
     from tenure.client.options import Options
@@ -99,14 +98,11 @@ class Client:
         middleware: Sequence[EnqueueMiddleware] = (),
         conversion: Conversion = BUILT_IN,
         large: PayloadStore | None = None,
-        tasks: Mapping[str, Built] | None = None,
     ) -> None:
         self._checked: tuple[Options, Mapping[str, Any]] | None = None
         """The options of the previous job, and what its shape has of them."""
         self.use(settings, engine, runner)
         self._middleware = middleware
-        self.tasks: Mapping[str, Built] = {} if tasks is None else tasks
-        """The tasks of the app, by their names."""
         self.around: list[AroundEnqueue] = []
         """Instruments around the enqueues, the outermost first."""
         self.conversion = conversion
@@ -133,6 +129,19 @@ class Client:
         """Return how many replicas must have a job: the option, or else the app's setting."""
         return self.settings.durable if asked is None else asked
 
+    def durably(self, steps: Steps[T], *ids: str) -> Steps[T]:
+        """Run an operation, and wait until as many replicas have it as the app's setting asks for.
+
+        Raises `NotDurable`, with the ids, if too few have it in time; it has been done nevertheless.
+        """
+        replicas = self.settings.durable
+        if not replicas:
+            return (yield from steps)
+        done = yield from durably(steps, replicas)
+        if done.replicas < replicas:
+            raise NotDurable(ids, done.replicas, replicas, done.trouble)
+        return done.answer
+
     def blocks_loop(self, name: str, *, waits: bool = False, better: str = "") -> None:
         """A blocking method is called on a running event loop: warn, or raise `SyncOnLoop`, by the setting.
 
@@ -156,6 +165,11 @@ class Client:
     def needed(self, port: T | None, feature: Feature) -> T:
         """Return a port of the engine. Raises `UnsupportedFeature` where the protocol lacks it."""
         return needed(self.engine.name, port, feature)
+
+    @property
+    def flows(self) -> FlowPort:
+        """What the engine does for flows. Raises `UnsupportedFeature` where the protocol has none."""
+        return self.needed(self.engine.flows, Feature.FLOWS)
 
     def job(self, source: JobSource, payload: bytes, options: Options) -> NewJob:
         """Build a job to enqueue. Sends nothing.
@@ -187,13 +201,13 @@ class Client:
         self.require(Feature.FLOWS)
         if not isinstance(call, TaskCall):
             raise invalid(field, "a call of a task, as in report.call(...)", without_warning(call))
-        if call.task not in self.tasks:
+        if call.source is None or getattr(call.source, "_client", None) is not self:
             raise invalid(field, "a call of a task of this app", f"a call of {call.task}")
         if call.options.durable is not None:
             raise InvalidArgument(f"{field}: durable cannot be set for a follow-up job: it is as durable as its cause.")
         if len(call.payload) > self.payload_limit:
             raise PayloadTooLarge(len(call.payload), self.payload_limit)
-        return self.tasks[call.task].built(call)
+        return call.source.built(call)
 
     def builder(self, source: JobSource, options: Options) -> Callable[[bytes], NewJob]:
         """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
@@ -268,8 +282,7 @@ class Client:
             made["limits"] = rules_of_job(found, arguments) if found else ()
             made["share"] = filled(share, arguments, "share") if share else None
         if "on_failed" in given:
-            port, job = self.needed(self.engine.flows, Feature.FLOWS), self.follow_up(given["on_failed"], "on_failed")
-            made["on_failed"] = port.text_of(job)
+            made["on_failed"] = self.flows.text_of(self.follow_up(given["on_failed"], "on_failed"))
             if len(made["on_failed"]) > MAX_ON_FAILED:
                 raise invalid("on_failed", f"a call of at most {MAX_ON_FAILED:,} bytes", f"{len(made['on_failed']):,}")
         return Shape(**made)

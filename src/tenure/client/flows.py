@@ -18,7 +18,6 @@ from tenure.core.engine import Feature
 from tenure.core.errors import FlowNotFound, InvalidArgument, JobFailed, ResultTimeout
 from tenure.core.flows import FlowState, FlowView, flow_id
 from tenure.core.job import JobView
-from tenure.core.ports import FlowPort
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -50,13 +49,8 @@ class Flow:
     def __repr__(self) -> str:
         return f"<Flow {self.id!r}>"
 
-    @property
-    def port(self) -> FlowPort:
-        """What the engine does for flows."""
-        return self._client.needed(self._client.engine.flows, Feature.FLOWS)
-
     def _view(self) -> Steps[FlowView]:
-        view = yield from self.port.flow(self._queue, self._key)
+        view = yield from self._client.flows.flow(self._queue, self._key)
         if view is None:
             raise FlowNotFound(f"There is no flow {self.id!r}, or its record has expired.")
         return view
@@ -115,7 +109,7 @@ class Flow:
 
         A member may come twice. None: this was the last page.
         """
-        members, on = yield from self.port.failed_members(self._queue, self._key, after)
+        members, on = yield from self._client.flows.failed_members(self._queue, self._key, after)
         found: list[JobView] = []
         for member, queue in members:
             view = yield from self._client.engine.job(queue, member)
@@ -137,7 +131,7 @@ class Flow:
         start = names.count(after, "after", most=limits.MAX_QUEUE_LENGTH)
         view = yield from self._view()
         count = max(0, min(RESULTS_MOST, view.total - start))
-        stored = yield from self.port.member_results(self._queue, self._key, start, count)
+        stored = yield from self._client.flows.member_results(self._queue, self._key, start, count)
         return [decode_json(one) if one else None for one in stored]
 
     aresults = asynchronous(results)
@@ -165,9 +159,9 @@ class Flow:
         if not view.is_chain:
             raise InvalidArgument(f"result: flow {self.id!r} is a group: `results` has what its members returned.")
         if view.state is FlowState.COMPLETED:
-            [stored] = yield from self.port.member_results(self._queue, self._key, view.total - 1, 1)
+            [stored] = yield from self._client.flows.member_results(self._queue, self._key, view.total - 1, 1)
             return decode_json(stored) if stored else None
-        members, _ = yield from self.port.failed_members(self._queue, self._key)
+        members, _ = yield from self._client.flows.failed_members(self._queue, self._key)
         for member, queue in members:
             job = yield from self._client.engine.job(queue, member)
             if job is not None:
@@ -182,7 +176,7 @@ class Flow:
 
         No member can be added from then on. Return False if there is no such flow.
         """
-        return self.port.stop_flow(self._queue, self._key, names.reason(reason))
+        return self._client.flows.stop_flow(self._queue, self._key, names.reason(reason))
 
     acancel = asynchronous(cancel)
 
@@ -197,7 +191,7 @@ class Flow:
         """
         count, after = 0, "0"
         for _ in range(limits.PURGE_ROUNDS):
-            members, after = yield from self.port.failed_members(self._queue, self._key, after)
+            members, after = yield from self._client.flows.failed_members(self._queue, self._key, after)
             for member, queue in members:
                 count += yield from self._client.engine.retry(queue, member)
             if after == "0":
@@ -212,7 +206,7 @@ class Flow:
 
         flow.seal()
         """
-        return self.port.seal_flow(self._queue, self._key)
+        return self._client.flows.seal_flow(self._queue, self._key)
 
     aseal = asynchronous(seal)
 
@@ -222,7 +216,7 @@ class Flow:
 
         flow.forget()
         """
-        return self.port.forget_flow(self._queue, self._key)
+        return self._client.flows.forget_flow(self._queue, self._key)
 
     aforget = asynchronous(forget)
 

@@ -22,7 +22,7 @@ from typing import (
 
 from msgspec import structs
 
-from tenure.client.call import TaskCall
+from tenure.client.call import Built, TaskCall
 from tenure.client.client import a_loop_runs, asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
 from tenure.client.flows import RESULTS_MOST, Flow
@@ -53,7 +53,7 @@ Follows: TypeAlias = "TaskCall[Any] | AnyTask | None"
 
 
 @runtime_checkable
-class AnyTask(Protocol):
+class AnyTask(Built, Protocol):
     """A task of an app, in place of a call: it takes the list of results."""
 
     name: str
@@ -61,8 +61,6 @@ class AnyTask(Protocol):
 
     @property
     def options(self) -> Options: ...
-
-    def call(self, *args: Any, **kwargs: Any) -> TaskCall[Any]: ...
 
 
 class _Maker:
@@ -74,11 +72,10 @@ class _Maker:
         self.flow = Flow(client, new.queue, new.id)
         self._total = 0
         self._queues: set[str] = set()
-        self._port = self.flow.port
         self._shape = Shape(flow=membership(new.queue, new.results))
 
     def begin(self) -> Steps[None]:
-        return self._port.open_flow(self.new)
+        return self.client.flows.open_flow(self.new)
 
     def add(self, calls: Iterable[TaskCall[Any]]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
@@ -87,7 +84,7 @@ class _Maker:
         total = self._total + len(jobs)
         if self.new.results and total > RESULTS_MOST and self.takes_results:
             raise invalid("group", f"at most {RESULTS_MOST:,} calls, as a task takes the results", f"{total:,}")
-        if not (yield from self._port.grow_flow(self.new.queue, self.new.id, total, queues - self._queues)):
+        if not (yield from self.client.flows.grow_flow(self.new.queue, self.new.id, total, queues - self._queues)):
             raise GroupEnded(f"Flow {self.flow.id!r} has ended, or is sealed or gone: no member can be added.")
         self._queues |= queues
         numbered = [structs.replace(job, id=member_id(self.new.id, self._total + n)) for n, job in enumerate(jobs)]
@@ -99,11 +96,12 @@ class _Maker:
         return any(one is not None and one.takes_results for one in (self.new.on_success, self.new.on_end))
 
     def end(self) -> Steps[Flow]:
-        yield from self._port.seal_flow(self.new.queue, self.new.id, self._total)
+        sealing = self.client.flows.seal_flow(self.new.queue, self.new.id, self._total)
+        yield from self.client.durably(sealing, self.flow.id)  # for all that was written here before it, too
         return self.flow
 
     def stop(self, reason: str) -> Steps[bool]:
-        return self._port.stop_flow(self.new.queue, self.new.id, reason)
+        return self.client.flows.stop_flow(self.new.queue, self.new.id, reason)
 
 
 def as_member(job: NewJob, shape: Shape, field: str) -> NewJob:
@@ -149,6 +147,7 @@ class Group(Generic[R]):
         cancelled. Raises `InvalidArgument` (also for a member with an id of its own, a unique key, or `persistent`),
         and what `Task.enqueue` raises.
         """
+        # Not steps, as elsewhere: a caller that is cancelled must still stop the group.
         maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
         if a_loop_runs():
             maker.client.blocks_loop("enqueue")

@@ -16,12 +16,12 @@ from tenure.core import limits, names
 from tenure.core.encoding.codec import note_of
 from tenure.core.encoding.signature import Results
 from tenure.core.engine import Feature
-from tenure.core.errors import JobFailed, JobNotFound, NotDurable, ResultError, ResultTimeout
+from tenure.core.errors import JobFailed, JobNotFound, ResultError, ResultTimeout
 from tenure.core.hints import JOB_METHODS, pointing
 from tenure.core.job import JobView, State
 from tenure.core.ports import ResultPort
 from tenure.core.shape import CancelAnswer, Conflict
-from tenure.core.steps import Steps, durably
+from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
     from tenure.client.call import TaskCall
@@ -163,17 +163,12 @@ class JobHandle(Generic[R]):
         `InvalidArgument` (also for more than 1,000 calls), `PayloadTooLarge`, `UnsupportedFeature` and `NotDurable`.
         """
         job = self._client.follow_up(call)
-        port = self._client.needed(self._client.engine.flows, Feature.FLOWS)
-        replicas = self._client.replicas(None)
-        done = yield from durably(port.follow(self.queue, self.id, job), replicas)
-        state = done.answer
+        state = yield from self._client.durably(self._client.flows.follow(self.queue, self.id, job), job.id)
         if state is None:
             raise _not_found(self)
         if state.ended and state is not State.COMPLETED:
             view = yield from self._client.engine.job(self.queue, self.id)
             raise _not_found(self) if view is None else failure(view)
-        if done.replicas < replicas:
-            raise NotDurable((job.id,), done.replicas, replicas, done.trouble)
 
     athen = asynchronous(then)
 

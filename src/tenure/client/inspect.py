@@ -125,10 +125,9 @@ class Inspect:
 
         Raises `InvalidArgument` and `UnsupportedFeature`.
         """
-        flows = self._client.needed(self._client.engine.flows, Feature.FLOWS)
         names.count(offset, "offset", most=limits.PAGE_OFFSET_MAX)
         names.count(limit, "limit", least=1, most=limits.PAGE_MAX)
-        return (yield from flows.flow_page(names.queue_name(queue), offset, limit))
+        return (yield from self._client.flows.flow_page(names.queue_name(queue), offset, limit))
 
     aflows = asynchronous(flows)
 

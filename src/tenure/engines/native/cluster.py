@@ -7,7 +7,7 @@ from typing import Final
 
 from tenure.core.errors import InvalidArgument, NotDurable, TenureError, UnsupportedFeature, is_away
 from tenure.core.job import Enqueued, Lease, NewJob
-from tenure.core.outcome import Outcome, Retried
+from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.rates import LimitPage
 from tenure.core.schedules.schedule import Overlap, Ticked
 from tenure.core.steps import Arg, Command, Invoke, Steps, T, durably
@@ -204,6 +204,8 @@ class NativeClusterEngine(NativeEngine):
         """A limit of another queue rests by a call of its own after the settlement, and not if its node is lost."""
         others: list[tuple[str, str, int]] = []
         for lease, outcome in settlements:
+            if isinstance(outcome, Completed) and outcome.follow:
+                yield from self._flows.prepare(outcome.follow)
             if isinstance(outcome, Retried) and outcome.limit is not None:
                 queue = yield from self._home_of_rest(outcome.limit)
                 if queue is not None and queue != lease.record.queue:

@@ -14,7 +14,6 @@ from tenure.core.engine import Feature, Maintained, Trait
 from tenure.core.errors import QueueFull, ReplyError
 from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends
-from tenure.core.outcome import Completed, Outcome
 from tenure.core.partitions import split_place
 from tenure.core.shape import Progress
 from tenure.core.steps import Arg, Command, Invoke, Reply, Steps
@@ -94,8 +93,6 @@ class NativeEngine(NativeScheduler, NativeController):
         self.results = self.schedules = self.limits = self.lanes = self.delays = self
         self.settings = self.history = self.presence = self
         self.flows = self._flows = NativeFlows(self, around or self, self.prepare, self.register, self.post_to)
-        self._sent: set[str] = set()
-        """Places that have left jobs for other queues since the last look."""
         self._full: dict[tuple[str, str], int] = {}
         """Script and place of a queue that was more than plain, and for how many calls that is taken for granted."""
 
@@ -118,18 +115,9 @@ class NativeEngine(NativeScheduler, NativeController):
             self._full[script, queue] = left - 1
         reply = yield self._call(f"{script}_full", queue, args)
         if script == "settle" and reply.endswith(SENT):
-            self._sent.add(queue)
-            reply = reply.removesuffix(SENT)
+            yield from self._flows.hand_over_soon(queue)
+            return reply.removesuffix(SENT)
         return reply
-
-    def settle(self, settlements: Sequence[tuple[Lease, Outcome]]) -> Steps[list[bool]]:
-        for _, outcome in settlements:
-            if type(outcome) is Completed and outcome.follow:
-                yield from self._flows.prepare(outcome.follow)
-        answers = yield from super().settle(settlements)
-        while self._sent:
-            yield from self._flows.hand_over_soon(self._sent.pop())
-        return answers
 
     def prefix(self, queue: str) -> str:
         return queue_prefix(self.namespace, queue)
@@ -220,9 +208,7 @@ class NativeEngine(NativeScheduler, NativeController):
             view = yield from self.job(queue, as_text(raw_id))
             if view is not None and view.state is State.BROKEN:
                 poisoned.append(view)
-        for id in stopping:
-            yield from self._flows.stop_members(queue, as_text(id))
-        refused = (yield from self._flows.refusals(queue)) if outs else ()
+        refused = (yield from self._flows.tend(queue, map(as_text, stopping))) if outs or stopping else ()
         return Maintained(
             promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms), refused=refused
         )

@@ -185,13 +185,28 @@ class NativeFlows:
             return
 
     def hand_over_soon(self, place: str) -> Steps[None]:
-        """Hand over what other queues take. Maintenance does the rest, and reports what stands in the way."""
+        """Hand over what other places take. Maintenance does the rest, and reports what stands in the way."""
         try:
-            yield from self.refusals(place, soon=True)
+            yield from self.hand_over(place, soon=True)
         except TenureError:
             return
 
-    def refusals(self, place: str, soon: bool = False) -> Steps[tuple[Refused, ...]]:
+    def tend(self, place: str, stopping: Iterable[str]) -> Steps[tuple[Refused, ...]]:
+        """Maintain the flows of a place: cancel members of the groups that are to stop, and hand over what waits.
+
+        Return the queues that stand in the way.
+        """
+        refused: list[Refused] = []
+        for id in stopping:
+            try:
+                yield from self.stop_members(place, id)
+            except TenureError as error:
+                if is_silent(error):
+                    raise
+                refused.append(Refused(place, str(error)))
+        return (*refused, *(yield from self.hand_over(place)))
+
+    def hand_over(self, place: str, soon: bool = False) -> Steps[tuple[Refused, ...]]:
         """Hand the jobs that a place has for others to them. Return the queues that did not take theirs.
 
         `soon`: leave those to maintenance that did not take jobs lately: a lost node costs each call its patience.

@@ -9,16 +9,12 @@ local session, number, id = ARGV[1], ARGV[2], ARGV[3]
 allow_when_full()
 local again = recall(session, number)
 if again then return again end
-local time, steps = digits((clock())), { unpack(ARGV, 7) }
-call('HSET', flow.key(id), 'total', #steps, 'keep', ARGV[4], 'policy', 'wait', 'results', '1', 'sealed', '1', 'ended',
-  '0', 'completed', '0', 'failed', '0', 'cancelled', '0', 'round', '0', 'state', 'open', 'at', time, 'chain', '1')
-if ARGV[5] ~= '' then call('HSET', flow.key(id), 'on_success', ARGV[5]) end
-if ARGV[6] ~= '' then call('HSET', flow.key(id), 'on_end', ARGV[6]) end
+local steps = { unpack(ARGV, 7) }
+flow.make(id, ARGV[5], ARGV[6], 'total', #steps, 'keep', ARGV[4], 'policy', 'wait', 'results', '1', 'sealed', '1',
+  'chain', '1')
 for n, step in ipairs(steps) do
   if n > 1 then call('HSET', flow.key(id, ':next'), n - 1, step) end
   call('SADD', flow.key(id, ':queues'), cmsgpack.unpack(step)[1])
 end
-call('ZADD', key('flows'), time, id)
-call('HINCRBY', key('meta'), 'open_flows', 1)
 sending.send({ cmsgpack.unpack(steps[1]) })
 return remember(session, number, '~')

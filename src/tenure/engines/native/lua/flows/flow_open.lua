@@ -16,11 +16,5 @@ if group then
 elseif total ~= '0' then
   return 0
 end
-local time = digits((clock()))
-call('HSET', flow.key(id), 'total', '0', 'keep', ARGV[3], 'policy', ARGV[4], 'results', ARGV[5], 'sealed', '0', 'ended',
-  '0', 'completed', '0', 'failed', '0', 'cancelled', '0', 'round', '0', 'state', 'open', 'at', time)
-if ARGV[6] ~= '' then call('HSET', flow.key(id), 'on_success', ARGV[6]) end
-if ARGV[7] ~= '' then call('HSET', flow.key(id), 'on_end', ARGV[7]) end
-call('ZADD', key('flows'), time, id)
-call('HINCRBY', key('meta'), 'open_flows', 1)
+flow.make(id, ARGV[6], ARGV[7], 'total', '0', 'keep', ARGV[3], 'policy', ARGV[4], 'results', ARGV[5], 'sealed', '0')
 return 1

@@ -1,4 +1,4 @@
--- follow: let a job follow another one: it is added when that one completes, or now if it has completed.
+-- follow: add a job when this job completes, or now if it has completed.
 -- KEYS[1] prefix
 -- ARGV session number id (queue id record due rule)
 -- Returns: the state of the job that it follows, and `~` if jobs are on their way; empty: there is no such job; + it

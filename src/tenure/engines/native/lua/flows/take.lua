@@ -18,7 +18,7 @@ for i = 3, #ARGV, 5 do
     if ARGV[i + 4] == 'end' then
       ends[#ends + 1] = { '', ARGV[i + 1], ARGV[i + 2] }
     else
-      found[#found + 1] = { routing.queue, unpack(ARGV, i + 1, i + 4) }
+      found[#found + 1] = { sending.queue, unpack(ARGV, i + 1, i + 4) }
     end
     last = number
   end

@@ -3,6 +3,9 @@
 -- Defines: deadlines. Redis: reads and writes.
 --@include lazy shapeof
 local deadlines = setmetatable({ function(my)
+  -- The body of the end of a job that has not begun in time.
+  my.BODY = '{"type":"Expired","message":"The job has not begun in time."}'
+
   -- Note that a job waits, which was enqueued at this time.
   function my.note(id, shape, enqueued)
     local word = shape ~= '' and shapes.word(shape, 'x')

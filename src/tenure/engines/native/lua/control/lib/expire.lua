@@ -1,7 +1,6 @@
 -- lib expire: end the jobs that have not begun in time.
 -- Defines: expire. Redis: reads and writes.
 --@include find ends deadlines cancelone
-local EXPIRED = '{"type":"Expired","message":"The job has not begun in time."}'
 
 -- End up to `limit` jobs. Returns how many.
 local function expire(config, time, limit)
@@ -9,7 +8,7 @@ local function expire(config, time, limit)
   for _, id in ipairs(due) do
     local state, detail, record = find(id)
     -- The job of an entry may have moved to another partition, and its id may be another job's by now.
-    if shapes.word(shape_of(record), 'x') then end_waiting(config, id, EXPIRED, state, detail, record) end
+    if shapes.word(shape_of(record), 'x') then end_waiting(config, id, deadlines.BODY, state, detail, record) end
     call('ZREM', key('expires'), id)
   end
   if #due == 0 and call('EXISTS', key('expires')) == 0 then call('HDEL', key('meta'), 'expires') end

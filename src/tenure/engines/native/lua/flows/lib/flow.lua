@@ -19,6 +19,17 @@ function flow.of(id)
   return found.total and found or nil
 end
 
+-- Make a group, with these fields more than each has. on_success, on_end: calls, or empty.
+function flow.make(id, on_success, on_end, ...)
+  local time = digits((clock()))
+  call('HSET', flow.key(id), 'ended', '0', 'completed', '0', 'failed', '0', 'cancelled', '0', 'round', '0', 'state',
+    'open', 'at', time, ...)
+  if on_success ~= '' then call('HSET', flow.key(id), 'on_success', on_success) end
+  if on_end ~= '' then call('HSET', flow.key(id), 'on_end', on_end) end
+  call('ZADD', key('flows'), time, id)
+  call('HINCRBY', key('meta'), 'open_flows', 1)
+end
+
 -- Enqueue a call of the group: {queue, id, record, due, rule}, and for one that takes what `results` returns the rest
 -- of its record, which follows that.
 local function enqueue(packed, suffix, results)

@@ -9,7 +9,7 @@ local followers = setmetatable({ function(my)
     sending.check({})
   end
 
-  -- Let a job follow another one. False: that one has as many as it may have.
+  -- Let a job follow this job. False: this job has as many as it may have.
   function my.add(id, job)
     local text = call('HGET', key('then'), id)
     local jobs = text and cmsgpack.unpack(text) or {}

@@ -18,7 +18,7 @@ function following.read(jobs, source)
   call('ZCARD', key('scheduled'))
   for _, entry in ipairs(jobs) do
     local queue, job = entry[1], { unpack(entry, 2, 5) }
-    if queue == routing.queue then queue = routing.next_place(job, source) end
+    if queue == sending.queue then queue = routing.next_place(job, source) end
     if queue then
       others[#others + 1] = { queue, unpack(job) }
     else

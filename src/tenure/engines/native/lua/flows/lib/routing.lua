@@ -1,12 +1,12 @@
 -- lib routing: the way of a follow-up job through the partitions of its queue, by the map that this one has noted. Each
 -- partition that it comes to adds it or sends it on.
 -- Needs: shape_of, uniques. Defines: routing. Redis: reads and writes.
---@include noted homes
-local routing = { queue = string.match(prefix, ':([^:/}]*)[^:}]*}$') }
+--@include noted homes sending
+local routing = {}
 
 -- The name under which `out` has a place of this queue.
 local function name_of(partition)
-  return routing.queue .. (partition > 0 and '%2F' .. partition or '')
+  return sending.queue .. (partition > 0 and '%2F' .. partition or '')
 end
 
 -- Whether something of a job is here, so that it comes here during a change of the number of partitions.

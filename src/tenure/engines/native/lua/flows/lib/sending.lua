@@ -8,6 +8,9 @@
 local sending = setmetatable({ function(my)
   local has_sent = false
 
+  -- The queue that this place is of, as it stands in its keys.
+  my.queue = string.match(prefix, ':([^:/}]*)[^:}]*}$')
+
   -- Whether this call has sent a job.
   function my.has_sent() return has_sent end
 
@@ -45,8 +48,7 @@ local sending = setmetatable({ function(my)
   function my.word_of(id, shape, state, result)
     local home = shape ~= '' and shapes.word(shape, 'f')
     if not home then return nil end
-    local queue = string.match(prefix, ':([^:/}]*)[^:}]*}$')
-    return { string.sub(home, 3), id, state .. ' ' .. queue .. '\n' .. (result or ''), '', 'end' }
+    return { string.sub(home, 3), id, state .. ' ' .. my.queue .. '\n' .. (result or ''), '', 'end' }
   end
 
   -- Send the job that is to follow a bad end: the word o of the shape of the job that has ended. Its id gets a number,
@@ -55,7 +57,7 @@ local sending = setmetatable({ function(my)
     local number = digits(next_numbers(1))
     local text = string.gsub(word, '%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
     local queue, own_id, record, due, rule = unpack(cmsgpack.unpack(text))
-    local ended = string.match(prefix, ':([^:/}]*)[^:}]*}$') .. '%2F'
+    local ended = my.queue .. '%2F'
       .. string.gsub(id, '[^%w_.~-]', function(char) return string.format('%%%02X', string.byte(char)) end)
     local task, rest = string.match(record, '^(%S+)(.*)$')
     local headers = string.sub(rest, 1, 3) == ' h=' and '&' .. string.sub(rest, 4) or rest

@@ -16,7 +16,7 @@ end
 local function end_badly(config, time, state, id, failures, crashes, token, worker, claimed, body)
   local record = call('HGET', key('jobs'), id)
   local shape = shape_of(record)
-  report_end(id, shape, string.find(body, '^{"type":"Expired"') and 'expired' or state)
+  if shape ~= '' then report_end(id, shape, body == deadlines.BODY and 'expired' or state) end
   local blocks = shape ~= '' and lane_ends.end_badly(time, state, id, shape)
   local expires = blocks and @NEVER_MS@ or time + config.failed_ttl
   if record then call('HSET', key('kept'), id, record) end
