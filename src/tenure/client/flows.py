@@ -107,9 +107,9 @@ class Flow:
             while after:
                 more, after = flow.failed(after)
 
-        A member may come twice. None: this was the last page.
+        A member may come twice. A member that is a flow gives its own. None: this was the last page.
         """
-        members, on = yield from self._client.flows.failed_members(self._queue, self._key, after)
+        members, on = yield from self._failed(after)
         found: list[JobView] = []
         for member, queue in members:
             view = yield from self._client.engine.job(queue, member)
@@ -117,6 +117,22 @@ class Flow:
         return found, None if on == "0" else on
 
     afailed = asynchronous(failed)
+
+    def _failed(self, after: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
+        """A page of the jobs that did not complete, each with its queue, those in inner flows too."""
+        members, on = yield from self._client.flows.failed_members(self._queue, self._key, after)
+        found: list[tuple[str, str]] = []
+        for member, queue in members:
+            if queue:
+                found.append((member, queue))
+                continue
+            inner, at = Flow(self._client, self._queue, member), "0"
+            for _ in range(limits.PURGE_ROUNDS):
+                more, at = yield from inner._failed(at)
+                found += more
+                if at == "0":
+                    break
+        return found, on
 
     @blocking
     def results(self, after: int = 0) -> Steps[list[Any]]:
@@ -161,7 +177,7 @@ class Flow:
         if view.state is FlowState.COMPLETED:
             [stored] = yield from self._client.flows.member_results(self._queue, self._key, view.total - 1, 1)
             return decode_json(stored) if stored else None
-        members, _ = yield from self._client.flows.failed_members(self._queue, self._key)
+        members, _ = yield from self._failed()
         for member, queue in members:
             job = yield from self._client.engine.job(queue, member)
             if job is not None:
@@ -191,7 +207,7 @@ class Flow:
         """
         count, after = 0, "0"
         for _ in range(limits.PURGE_ROUNDS):
-            members, after = yield from self._client.flows.failed_members(self._queue, self._key, after)
+            members, after = yield from self._failed(after)
             for member, queue in members:
                 count += yield from self._client.engine.retry(queue, member)
             if after == "0":
