@@ -169,9 +169,9 @@ def test_a_member_that_does_not_complete_adds_none(world: World) -> None:
     make(world, 2)
     first, second = world.take()
     more = NewJob("q", "", b"", shape=Shape(flow=membership("q", False)))
-    world.settle_each([first, second], Completed(b"", 0, (more,)), Failed(BOOM))
+    world.settle_each([first, second], Failed(BOOM), Completed(b"", 0, (more,)))
     found = view(world)
-    assert (found.total, found.completed, found.failed, found.left) == (3, 1, 1, 1)
+    assert (found.state, found.total, found.left) == (FlowState.OPEN, 3, 1)  # the last one, too, adds before it ends
     [added] = world.take()
     late = (added, Completed(b"", 0, (more,)))
     world.settle(added, Released())
@@ -186,14 +186,15 @@ def test_flows_in_flows_whatever_ends_in_between(world: World) -> None:
     inner_shape = Shape(flow=membership("q", results=True, is_chain=True))
     inner = [Callback(NewJob("q", "", b"[[],{}]", task="t", shape=inner_shape), takes) for takes in (False, True)]
     inner_chain = NewFlow("q", "", 60_000, results=True, is_chain=True, members=tuple(inner))
-    middle = NewFlow("q", "", 60_000, results=True, members=(one, inner_chain, other))
+    empty = NewFlow("q", "", 60_000)
+    middle = NewFlow("q", "", 60_000, results=True, members=(one, inner_chain, other, empty))
     world.run(flows_of(world).start_flow(chain_of(step(0, "q"), middle, step(2, "other"))))
     seen = run_with_deaths(world)
     results = {id: n + 1 for n, (id, _) in enumerate(seen)}
     assert sorted(results) == ["F.0", "F.1.0", "F.1.1.0", "F.1.1.1", "F.1.2", "F.2"]
     payloads = dict(seen)
     assert payloads["F.1.1.1"] == b"[[%d],{}]" % results["F.1.1.0"]
-    assert payloads["F.2"] == b"[[[%d,%d,%d]],{}]" % (results["F.1.0"], results["F.1.1.1"], results["F.1.2"])
+    assert payloads["F.2"] == b"[[[%d,%d,%d,null]],{}]" % (results["F.1.0"], results["F.1.1.1"], results["F.1.2"])
     assert (view(world).state, view(world).completed, followed(world)) == (FlowState.COMPLETED, 3, ["end"])
 
 
@@ -232,12 +233,17 @@ def test_a_group_that_is_not_sealed_in_time_is_cancelled(world: World) -> None:
     world.run(flows.open_flow(NewFlow("q", "F", 60_000, on_end=END, open_ms=100)))
     assert world.run(flows.grow_flow("q", "F", 2, ("q",))) == 0
     world.put("F.0", shape=Shape(flow=membership("q", False)))
+    world.run(flows.open_flow(NewFlow("q", "sealed", 60_000, open_ms=100)))
+    assert world.run(flows.grow_flow("q", "sealed", 1, ())) == 0
+    assert world.run(flows.seal_flow("q", "sealed"))
     assert view(world).reason is None
     world.until(lambda: world.maintain() and view(world).reason)
     found = view(world)
     assert (found.state, found.cancelled, found.reason) == (FlowState.CANCELLED, 2, "it was not sealed in time")
     assert followed(world) == ["end"]
     world.audit()
+    sealed = world.run(flows.flow("q", "sealed"))
+    assert sealed and (sealed.state, sealed.reason) == (FlowState.OPEN, None)
 
 
 def test_any_process_may_end_while_a_chain_goes_on(world: World) -> None:
