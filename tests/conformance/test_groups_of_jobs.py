@@ -243,7 +243,8 @@ def test_a_group_that_is_not_sealed_in_time_is_cancelled(world: World) -> None:
     assert followed(world) == ["end"]
     world.audit()
     sealed = world.run(flows.flow("q", "sealed"))
-    assert sealed and (sealed.state, sealed.reason) == (FlowState.OPEN, None)
+    assert sealed
+    assert (sealed.state, sealed.reason) == (FlowState.OPEN, None)
 
 
 def test_any_process_may_end_while_a_chain_goes_on(world: World) -> None:

@@ -6,12 +6,13 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
 from msgspec import structs
 
 from tenure.client.call import Built, TaskCall
 from tenure.client.outgoing import surrounded
+from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, member_id, membership, with_jobs
 from tenure.core.functions import without_warning
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Element)
 PARTS_MOST: Final = 1_000
 """Jobs of a chain, or of a flow that is part of another one."""
+_IN_JSON: Final[dict[Any, str]] = {
+    **dict.fromkeys((list, tuple, set), "list"),
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "bool",
+    dict: "object",
+    type(None): "null",
+}
+"""What these types become."""
 DEPTH_MOST: Final = 8
 """Flows in one another."""
 
@@ -37,6 +48,9 @@ class AnyTask(Built, Protocol):
 
     @property
     def options(self) -> Options: ...
+
+    @property
+    def _signature(self) -> Signature: ...
 
 
 class Place(NamedTuple):
@@ -72,18 +86,30 @@ def flow_with(place: Place, id: str, parts: Iterable[Step], *, results: bool, is
         raise InvalidArgument(f"{field}: flows go at most {DEPTH_MOST} deep.")
     of_member, inner = membership(place.queue, results, is_chain), place._replace(depth=place.depth + 1)
     members: list[Element] = []
-    left = PARTS_MOST
+    left, before = PARTS_MOST, None
     for n, one in enumerate(parts):
         own_id = member_id(id, n)
         if isinstance(one, FlowPart):
             members.append(one._new(inner, own_id))
         else:
+            if isinstance(before, AnyTask) and isinstance(one, AnyTask):
+                _check_types(before, one)
             made = callback(place.client, one, field, "the result before it" if is_chain and n else None)
             members.append(replace(made, job=structs.replace(as_member(made.job, of_member, field), id=own_id)))
+        before = one.source if isinstance(one, TaskCall) else one
         left -= sum(1 for _ in jobs_of(members[-1]))
         if left < 0:
             raise invalid(field, f"at most {PARTS_MOST:,} jobs in a chain, or in a flow within another one", "more")
     return NewFlow(place.queue, id, place.keep_ms, results, is_chain=is_chain, members=tuple(members))
+
+
+def _check_types(before: AnyTask, one: AnyTask) -> None:
+    """Refuse a result that cannot be the argument, by the hints. Only types that JSON tells apart are compared."""
+    given, taken = before._signature.returns, one._signature.takes
+    kinds = tuple(_IN_JSON.get(get_origin(hint) or hint) for hint in (given, taken))
+    if None not in kinds and kinds[0] != kinds[1] and kinds != ("integer", "number"):
+        takes, returns = map(inspect.formatannotation, (taken, given))
+        raise InvalidArgument(f"chain: {one.name} takes {takes}, and {before.name} before it returns {returns}.")
 
 
 def callback(client: Client, step: TaskCall[Any] | AnyTask, field: str, before: str | None) -> Callback:
