@@ -104,7 +104,7 @@ def flow_with(place: Place, id: str, parts: Iterable[Step], *, results: bool, is
 
 
 def _check_types(before: AnyTask, one: AnyTask) -> None:
-    """Refuse a result that cannot be the argument, by the hints. Only types that JSON tells apart are compared."""
+    """Refuse a result that cannot be the argument, by the hints. Only types that differ in JSON are compared."""
     given, taken = before._signature.returns, one._signature.takes
     kinds = tuple(_IN_JSON.get(get_origin(hint) or hint) for hint in (given, taken))
     if None not in kinds and kinds[0] != kinds[1] and kinds != ("integer", "number"):

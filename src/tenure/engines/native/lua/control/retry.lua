@@ -28,7 +28,7 @@ local function edit(record)
   local shape = shape_of(record)
   if limited_now then shape = reshape(shape, limit_words, share) end
   if new_key then shape = uniques.with_key(shape, new_key) end
-  return (string.match(line, '^(.-) [fgklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
+  return (string.match(line, '^(.-) [afgklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
 -- A job that ended does not expire when it runs again.
