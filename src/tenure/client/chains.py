@@ -11,7 +11,7 @@ from tenure.client.flows import Flow
 from tenure.client.groups import KEEP_S, Follows, Rules
 from tenure.client.parts import PARTS_MOST, FlowPart, Place, Step, client_of, flow_with, queue_of, started
 from tenure.core.errors import invalid
-from tenure.core.flows import NewFlow
+from tenure.core.flows import NewFlow, numbered
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Chain(FlowPart):
     def _begins_with(self) -> Step:
         return self._steps[0]
 
-    def _new(self, place: Place, id: str) -> NewFlow:
-        return flow_with(place, id, self._steps, results=True, is_chain=True)
+    def _new(self, place: Place) -> NewFlow:
+        return flow_with(place, self._steps, results=True, is_chain=True)
 
     @blocking
     def enqueue(
@@ -44,8 +44,8 @@ class Chain(FlowPart):
         """
         rules = Rules(on_success, on_end, "wait", True, keep)
         rest = rules.flow(self._client, queue_of(self._client, self._steps[0], "chain"))
-        whole = self._new(Place(self._client, rest.queue, rest.keep_ms), rest.id)
-        flow = replace(whole, on_success=rest.on_success, on_end=rest.on_end)
+        whole = self._new(Place(self._client, rest.queue, rest.keep_ms))
+        flow = replace(numbered(whole, rest.id), on_success=rest.on_success, on_end=rest.on_end)
         made = Flow(self._client, flow.queue, flow.id)
         yield from self._client.durably(started(self._client, flow), made.id)
         return made

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
-
-from msgspec import structs
 
 from tenure.client.call import TaskCall
 from tenure.client.client import a_loop_runs, asynchronous, blocking, new_id
@@ -26,9 +24,8 @@ from tenure.client.parts import (
 )
 from tenure.core import limits, names
 from tenure.core.errors import GroupEnded, InvalidArgument, invalid
-from tenure.core.flows import Callback, Element, NewFlow, as_member, member_id, membership
+from tenure.core.flows import Callback, Element, NewFlow, as_member, member_id, membership, numbered
 from tenure.core.functions import without_warning
-from tenure.core.job import NewJob
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -63,28 +60,33 @@ class _Maker:
     def begin(self) -> Steps[None]:
         return self.client.flows.open_flow(self.new)
 
-    def add(self, members: Iterable[Member]) -> Steps[None]:
+    def page(self, members: Iterable[Member]) -> list[Element]:
+        """Return members without their ids. Sends nothing. Raises what an enqueue refuses."""
+        place = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
+        return [
+            one._new(place)
+            if isinstance(one, FlowPart)
+            else Callback(as_member(self.client.job_of_call(one, "group"), self._membership, "group"))
+            for one in members
+        ]
+
+    def add(self, page: Sequence[Element]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
-        jobs: dict[int, NewJob] = {}
-        flows: dict[int, FlowPart] = {}
-        for n, one in enumerate(members):
-            if isinstance(one, FlowPart):
-                flows[n] = one
-            else:
-                jobs[n] = as_member(self.client.job_of_call(one, "group"), self._membership, "group")
-        count, queues = len(jobs) + len(flows), {job.queue for job in jobs.values()}
-        self._total += count
+        if not page:
+            return
+        queues = {one.job.queue for one in page if isinstance(one, Callback)}
+        self._total += len(page)
         if self.new.results and self._total > RESULTS_MOST and self.takes_results:
             raise invalid("group", f"at most {RESULTS_MOST:,} calls, as a task takes the results", f"{self._total:,}")
-        first = yield from self.client.flows.grow_flow(self.new.queue, self.new.id, count, queues - self._queues)
+        first = yield from self.client.flows.grow_flow(self.new.queue, self.new.id, len(page), queues - self._queues)
         if first is None:
             raise GroupEnded(f"Flow {self.flow.id!r} has ended, or is sealed or gone: no member can be added.")
         self._queues |= queues
-        numbered = [structs.replace(job, id=member_id(self.new.id, first + n)) for n, job in jobs.items()]
-        yield from enqueue_all(self.client, numbered)
-        for n, one in flows.items():
-            place = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
-            yield from started(self.client, one._new(place, member_id(self.new.id, first + n)))
+        with_ids = [numbered(one, member_id(self.new.id, n)) for n, one in enumerate(page, first)]
+        yield from enqueue_all(self.client, [one.job for one in with_ids if isinstance(one, Callback)])
+        for one in with_ids:
+            if isinstance(one, NewFlow):
+                yield from started(self.client, one)
 
     @property
     def takes_results(self) -> bool:
@@ -114,8 +116,8 @@ class Group(FlowPart):
         self._calls = chain([first], self._calls)
         return first
 
-    def _new(self, place: Place, id: str) -> NewFlow:
-        return flow_with(place, id, self._read(), results=self._results, is_chain=False)
+    def _new(self, place: Place) -> NewFlow:
+        return flow_with(place, self._read(), results=self._results, is_chain=False)
 
     def _read(self) -> Iterator[Member]:
         if self._is_read:
@@ -146,14 +148,15 @@ class Group(FlowPart):
         and what `Task.enqueue` raises.
         """
         # Not steps, as elsewhere: a caller that is cancelled must still stop the group.
-        maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
+        maker, first, pages = self._begin(on_success, on_end, if_one_fails, keep)
         if a_loop_runs():
             maker.client.blocks_loop("enqueue")
         run = maker.client.run
         run(maker.begin())
         try:
+            run(maker.add(first))
             for page in pages:
-                run(maker.add(page))
+                run(maker.add(maker.page(page)))
         except BaseException:
             run(maker.stop(_BROKEN_OFF))
             raise
@@ -171,12 +174,13 @@ class Group(FlowPart):
 
         flow = await group(resize.call(path) for path in paths).aenqueue()
         """
-        maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
+        maker, first, pages = self._begin(on_success, on_end, if_one_fails, keep)
         run = maker.client.arun
         await run(maker.begin())
         try:
+            await run(maker.add(first))
             for page in pages:
-                await run(maker.add(page))
+                await run(maker.add(maker.page(page)))
         except BaseException:
             await run(maker.stop(_BROKEN_OFF))
             raise
@@ -184,7 +188,8 @@ class Group(FlowPart):
 
     def _begin(
         self, on_success: Follows, on_end: Follows, if_one_fails: IfOneFails, keep: object
-    ) -> tuple[_Maker, Iterator[list[Member]]]:
+    ) -> tuple[_Maker, list[Element], Iterator[list[Member]]]:
+        """The group, its first members, which are checked before anything is sent, and the others."""
         calls = self._read()
         pages = iter(lambda: list(islice(calls, PAGE)), [])
         first = next(pages, [])
@@ -192,7 +197,8 @@ class Group(FlowPart):
         client = client_of(begin, "group")
         queue = queue_of(client, first[0], "group") if first else None
         rules = Rules(on_success, on_end, if_one_fails, self._results, keep)
-        return _Maker(client, rules.flow(client, queue)), chain([first] if first else [], pages)
+        maker = _Maker(client, rules.flow(client, queue))
+        return maker, maker.page(first), pages
 
 
 def group(calls: Iterable[Member], *, results: bool = False) -> Group:
@@ -242,8 +248,7 @@ class OpenGroup:
 
     def _flush(self) -> Steps[None]:
         calls, self._waiting = self._waiting, []
-        if calls:
-            yield from self._maker.add(calls)
+        yield from self._maker.add(self._maker.page(calls))
 
     def _end(self, failed: bool) -> Steps[None]:
         if failed:
@@ -300,7 +305,7 @@ class Rules(NamedTuple):
         if follows is None:
             return None
         if isinstance(follows, FlowPart):
-            return seen(place.client, follows._new(place, new_id()))
+            return seen(place.client, numbered(follows._new(place), new_id()))
         if isinstance(follows, AnyTask) and not self.results:
             raise InvalidArgument(f"{field}: the task {follows.name} takes the results of the group: set results=True.")
         return seen(place.client, callback(place.client, follows, field, "the list of results"))

@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
-from msgspec import structs
-
 from tenure.client.call import Built, TaskCall
 from tenure.client.outgoing import surrounded
 from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, member_id, membership, with_jobs
+from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, with_jobs
 from tenure.core.functions import without_warning
 from tenure.core.steps import Steps
 
@@ -70,8 +68,8 @@ class FlowPart(ABC):
         """Return the first of its parts. Raises `InvalidArgument` if it has none."""
 
     @abstractmethod
-    def _new(self, place: Place, id: str) -> NewFlow:
-        """Return it as a flow with all of its members. Raises `InvalidArgument`."""
+    def _new(self, place: Place) -> NewFlow:
+        """Return it as a flow with all of its members, which have no ids. Raises `InvalidArgument`."""
 
 
 Member: TypeAlias = "TaskCall[Any] | FlowPart"
@@ -79,8 +77,8 @@ Step: TypeAlias = "TaskCall[Any] | AnyTask | FlowPart"
 """A part of a flow that something comes before."""
 
 
-def flow_with(place: Place, id: str, parts: Iterable[Step], *, results: bool, is_chain: bool) -> NewFlow:
-    """Return a flow with these members. Raises `InvalidArgument`, also for too many jobs."""
+def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: bool) -> NewFlow:
+    """Return a flow with these members, which have no ids. Raises `InvalidArgument`, also for too many jobs."""
     field = "chain" if is_chain else "group"
     if place.depth > DEPTH_MOST:
         raise InvalidArgument(f"{field}: flows go at most {DEPTH_MOST} deep.")
@@ -88,19 +86,18 @@ def flow_with(place: Place, id: str, parts: Iterable[Step], *, results: bool, is
     members: list[Element] = []
     left, before = PARTS_MOST, None
     for n, one in enumerate(parts):
-        own_id = member_id(id, n)
         if isinstance(one, FlowPart):
-            members.append(one._new(inner, own_id))
+            members.append(one._new(inner))
         else:
             if isinstance(before, AnyTask) and isinstance(one, AnyTask):
                 _check_types(before, one)
             made = callback(place.client, one, field, "the result before it" if is_chain and n else None)
-            members.append(replace(made, job=structs.replace(as_member(made.job, of_member, field), id=own_id)))
+            members.append(replace(made, job=as_member(made.job, of_member, field)))
         before = one.source if isinstance(one, TaskCall) else one
         left -= sum(1 for _ in jobs_of(members[-1]))
         if left < 0:
             raise invalid(field, f"at most {PARTS_MOST:,} jobs in a chain, or in a flow within another one", "more")
-    return NewFlow(place.queue, id, place.keep_ms, results, is_chain=is_chain, members=tuple(members))
+    return NewFlow(place.queue, "", place.keep_ms, results, is_chain=is_chain, members=tuple(members))
 
 
 def _check_types(before: AnyTask, one: AnyTask) -> None:

@@ -82,6 +82,14 @@ def with_jobs(element: E, jobs: Iterator[NewJob]) -> E:
     return replace(element, job=next(jobs))
 
 
+def numbered(element: E, id: str) -> E:
+    """A part of a flow under this id, with all of its members."""
+    if isinstance(element, NewFlow):
+        members = tuple(numbered(one, member_id(id, n)) for n, one in enumerate(element.members))
+        return replace(element, id=id, members=members)
+    return replace(element, job=structs.replace(element.job, id=id))
+
+
 @dataclass(frozen=True, slots=True)
 class FlowView:
     """A flow as the inspector shows it.
@@ -122,6 +130,31 @@ class FlowView:
     def ended_at(self) -> datetime | None:
         """Return `ended_ms` as a `datetime` (UTC)."""
         return None if self.ended_ms is None else datetime.fromtimestamp(self.ended_ms / limits.SECOND, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRange:
+    """Members of a flow with neighbouring numbers that are in one state.
+
+    `state`: `completed`, `failed`, `broken`, `cancelled`, `expired`, `discarded`, or `open` (they have not ended).
+    """
+
+    first: int
+    last: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTree:
+    """A flow with its members, and the members of flows in it.
+
+    `number`: which member of the outer flow it is. `members`: in their order. `has_more`: only the first are here.
+    """
+
+    view: FlowView
+    members: tuple[MemberRange | FlowTree, ...]
+    has_more: bool = False
+    number: int | None = None
 
 
 def wants_result(shape: Shape) -> bool:

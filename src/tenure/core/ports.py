@@ -89,6 +89,9 @@ class FlowPort(Protocol):
         """List about a hundred members that did not complete, each with its queue, from a cursor on ("0": the
         beginning), and the next cursor ("0": the end). A member may come twice. The queue of a flow is empty."""
 
+    def flow_members(self, queue: str, id: str, start: int, count: int) -> Steps[list[tuple[str, FlowView | None]]]:
+        """What members ended as, by their numbers ("": they have not), and those that are flows."""
+
     def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
         """The results of members by their numbers, as they are stored; None: without one."""
 

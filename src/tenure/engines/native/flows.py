@@ -29,6 +29,8 @@ from tenure.engines.native.wire import WOKE, follow_args, packed
 
 SENT: Final = b"~"
 """The end of the answer of a script that has left jobs for other queues."""
+SENDERS: Final = frozenset({"follow", "flow_start", "retry"})
+"""The scripts of clients that do so."""
 WORDS: Final = frozenset({b"end", b"add"})
 """The rules of what is no job: word of a member for its group."""
 TOO_MANY: Final = b"+"
@@ -97,7 +99,6 @@ class NativeFlows:
         yield from self._prepare(jobs_of(flow, flow.on_success, flow.on_end))
         calls = map(_written, (flow.on_success, flow.on_end))
         yield from self._engine._act("flow_start", flow.queue, flow.id, _written(flow), flow.keep_ms, *calls)
-        yield from self.hand_over_soon(flow.queue)
 
     def grow_flow(self, queue: str, id: str, count: int, queues: Collection[str]) -> Steps[int | None]:
         first = yield from self._engine._act("flow_grow", queue, id, count, *map(encoded, queues))
@@ -141,6 +142,14 @@ class NativeFlows:
         there = [(member, "" if at == IS_FLOW else decoded(at)) for member, at in found if at != NOWHERE]
         return there, as_text(on)
 
+    def flow_members(self, queue: str, id: str, start: int, count: int) -> Steps[list[tuple[str, FlowView | None]]]:
+        rows = yield from self._engine._ask("flow_members", queue, id, start, count)
+        found = []
+        for number, (state, *fields) in enumerate(rows, start):
+            inner = _read_flow(queue, as_bytes(member_id(id, number)), fields[0]) if fields else None
+            found.append((as_text(state), inner))
+        return found
+
     def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
         numbers = range(start, start + count)
         return (yield Command(("HMGET", self._key(queue, id, "results"), *numbers))) if count else []
@@ -175,9 +184,7 @@ class NativeFlows:
         reply = yield from self._engine._act("follow", place, as_bytes(id), *follow_args(job))
         if reply == TOO_MANY:
             raise InvalidArgument(f"Job {id!r} has {limits.MAX_FOLLOW:,} follow-up jobs already, which is the most.")
-        if reply.endswith(SENT):
-            yield from self.hand_over_soon(place)
-        return State(reply.removesuffix(SENT).decode()) if reply else None
+        return State(reply.decode()) if reply else None
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """Prepare for jobs that follow others. They are there: a limit of another queue cannot keep them back."""
