@@ -26,7 +26,7 @@ from tenure.runtime.jobs.members import JobGroup
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from tenure.core.job import NewJob
+    from tenure.core.job import Lease, NewJob
     from tenure.core.outcome import Outcome
     from tenure.core.task import Call
     from tenure.runtime.jobs.held import Batch, Held
@@ -357,6 +357,11 @@ def then(*calls: Call) -> None:
 def run_of(job: Job) -> Held | Batch:
     """Return the holder of the job's slot. For the worker, not for handlers."""
     return job._held.run
+
+
+def lease_of(job: Job) -> Lease:
+    """Return the lease of a job that runs here. For integrations, not for handlers."""
+    return job._held.lease
 
 
 def job_of(held: Held) -> Job:

@@ -1,0 +1,34 @@
+"""Django: a backend for its tasks, `manage.py tenure`, a native app from the settings, and the dashboard.
+
+    INSTALLED_APPS = [..., "tenure.integrations.django"]
+    TENURE = {"url": "redis://redis.example.org/0"}
+    TASKS = {"default": {"BACKEND": "tenure.integrations.django.TenureBackend"}}
+
+For Django 5.2 with the package django-tasks, and for Django 6 with `django.tasks`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenure.integrations.django.backend import TenureBackend as TenureBackend
+    from tenure.integrations.django.commit import enqueue_on_commit as enqueue_on_commit
+    from tenure.integrations.django.native import DjangoApp
+
+    app: DjangoApp
+
+__all__ = ["TenureBackend", "app", "enqueue_on_commit"]
+
+
+def __getattr__(name: str) -> Any:
+    # Each at its first use: the settings are not read before, and a backend needs the task framework.
+    match name:
+        case "app":
+            return import_module(f"{__name__}.stores").native_app()
+        case "TenureBackend":
+            return import_module(f"{__name__}.backend").TenureBackend
+        case "enqueue_on_commit":
+            return import_module(f"{__name__}.commit").enqueue_on_commit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,28 @@
+"""Enqueues after the commit of the transaction."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+
+from tenure.app.tasks import Task
+
+
+def enqueue_on_commit(task: Any, /, *args: Any, **kwargs: Any) -> None:
+    """Enqueue a call when the transaction of the default database has been committed; without one, at once.
+
+        with transaction.atomic():
+            order = Order.objects.create(...)
+            enqueue_on_commit(confirm, order.pk)
+
+    `task`: a task of Tenure or of Django. The arguments are checked at once, so that a wrong one rolls the transaction
+    back. A rollback drops the call; a process that dies between the commit and the enqueue loses it. Raises what
+    `enqueue` raises for wrong arguments.
+    """
+    if isinstance(task, Task):
+        task.call(*args, **kwargs)
+    elif (check := getattr(task.get_backend(), "check_call", None)) is not None:
+        check(task, args, kwargs)
+    transaction.on_commit(partial(task.enqueue, *args, **kwargs))

@@ -1,0 +1,97 @@
+"""The apps of this process: the native one, and one for each backend with `OPTIONS`. And the tasks of Django.
+
+Django makes a backend for each thread. They share an app, and so its connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Any, Final, TypeAlias
+
+from django.conf import settings
+from django.utils.module_loading import autodiscover_modules
+
+from tenure.app.tasks import Task as NativeTask
+from tenure.client.options import OF_ATTEMPT, OF_SHAPE
+from tenure.integrations.django.configuration import Configuration
+from tenure.integrations.django.native import DjangoApp
+
+NATIVE: Final = "TENURE"
+"""The setting of the native app, and its key."""
+
+RunBy: TypeAlias = tuple[Callable[..., Any], Mapping[str, Any]]
+"""The function that a worker calls for a task, and the hooks for the ends of its jobs."""
+
+_lock: Final = RLock()
+_apps: Final[dict[str, tuple[dict[str, Any], DjangoApp]]] = {}
+_tasks: Final[dict[str, tuple[Any, RunBy]]] = {}
+"""Every task of Django that this process has defined, by name."""
+
+
+def native_app() -> DjangoApp:
+    """Return the app of the setting `TENURE`. Raises `InvalidArgument` and `NotConfigured`."""
+    return _app(NATIVE, getattr(settings, NATIVE, {}))
+
+
+def app_of(alias: str, options: Mapping[str, Any]) -> DjangoApp:
+    """Return the app of a backend: the native one for a backend without `OPTIONS`."""
+    return _app(f"TASKS[{alias!r}]: OPTIONS", options) if options else native_app()
+
+
+def _app(setting: str, given: Any) -> DjangoApp:
+    with _lock:
+        kept = _apps.get(setting)
+        if kept is not None and kept[0] == given:
+            return kept[1]
+        app = DjangoApp(Configuration.of(setting, given, is_native=setting == NATIVE), bind_all)
+        _apps[setting] = (dict(given), app)
+    if kept is not None:
+        kept[1].close()  # tests change settings
+    return app
+
+
+def note(task: Any, run_by: Callable[[Any], RunBy]) -> Any:
+    """Keep a task that was defined, unless it is a copy of one by `using`. Returns the task that is kept."""
+    with _lock:
+        kept = _tasks.get(task.module_path)
+        if kept is None or kept[0].func is not task.func:
+            kept = _tasks[task.module_path] = task, run_by(task)
+        return kept[0]
+
+
+def forget(task: Any) -> None:
+    """Remove a task whose definition was refused."""
+    with _lock:
+        _tasks.pop(task.module_path, None)
+
+
+def known(name: str) -> Any:
+    """Return the task of this name; None: no module with it was imported."""
+    kept = _tasks.get(name)
+    return None if kept is None else kept[0]
+
+
+def bind(app: DjangoApp, task: Any) -> NativeTask[Any, Any, Any]:
+    """Return the task of this app that runs a task of Django. Raises `InvalidArgument` and `UnsupportedFeature`."""
+    # Imported here: a project with native tasks alone needs no task framework.
+    from tenure.integrations.django.task import OF_DEFINITION, OF_JOB, given
+
+    with _lock:
+        first, (function, hooks) = _tasks[task.module_path]
+        found: Any = app.tasks.get(first.module_path)
+        if found is None or found.__wrapped__ is not function:
+            options: Any = {**given(first, OF_DEFINITION | (OF_JOB & OF_SHAPE) | OF_ATTEMPT.keys()), **hooks}
+            found = app.task(name=first.module_path, queue=first.queue_name, **options)(function)
+        return found
+
+
+def bind_all(app: DjangoApp) -> None:
+    """Make all tasks of Django known to an app. A job of any backend may be in its queues."""
+    for task, _ in list(_tasks.values()):
+        bind(app, task)
+
+
+def discover() -> None:
+    """Import the module `tasks` of each installed app."""
+    autodiscover_modules("tasks")

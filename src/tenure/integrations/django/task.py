@@ -1,0 +1,53 @@
+"""The task of Django with the options of Tenure, as in `@task(lane="mails", retries=5)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, make_dataclass, replace
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from tenure.app.policy import OF_RUN
+from tenure.client.options import OF_MANY
+from tenure.core.hints import hint_at_keywords
+from tenure.integrations.django.framework import Task
+
+OF_DJANGO: Final = frozenset({"priority", "run_after", "delay"})
+"""Options of Tenure that the task of Django has itself, or instead of which it has `run_after`."""
+OF_JOB: Final = OF_MANY - OF_DJANGO
+"""Options of one job; `using` takes these, too."""
+OF_DEFINITION: Final = (OF_RUN | {"run_in", "max_memory", "schedule"}) - OF_JOB - {"on_failure", "on_success"}
+"""Options of the task alone. The ends of its jobs are signals of Django."""
+
+
+class _WithOptions:
+    """What the fields of `TenureTask` are for."""
+
+    __slots__ = ()
+
+    def using(self, **options: Any) -> Any:
+        """Return a copy of the task with these options for its jobs: those of Django, and of `tenure.Task.using`.
+
+        send.using(queue_name="mails", lane="user:7").enqueue(7)
+        """
+        changes = {name: value for name, value in options.items() if value is not None or name in OF_JOB}
+        return replace(self, **changes)  # type: ignore[type-var]
+
+
+TenureTask: Final[Any] = make_dataclass(
+    "TenureTask",
+    [(name, Any, field(default=UNSET)) for name in sorted(OF_JOB | OF_DEFINITION)],
+    bases=(_WithOptions, Task),
+    namespace={"__module__": __name__, "__doc__": "A task of Django with the options of Tenure."},
+    frozen=True,
+    slots=True,
+    kw_only=True,
+)
+hint_at_keywords(TenureTask)
+
+
+def given(task: Any, names: frozenset[str]) -> Mapping[str, Any]:
+    """Return the options among these that the task has."""
+    values = {name: getattr(task, name, UNSET) for name in names}
+    return {name: value for name, value in values.items() if value is not UNSET}

@@ -1,0 +1,32 @@
+"""What `tenure worker tenure.integrations.django.worker:app` loads: Django is set up, and every task is known.
+
+`app` is the app of the setting `TENURE`, `of.ALIAS` that of a backend with `OPTIONS`.
+"""
+
+from __future__ import annotations
+
+import django
+from django.apps import apps
+
+from tenure.integrations.django import stores
+from tenure.integrations.django.native import DjangoApp
+
+if not apps.ready:
+    django.setup()
+stores.discover()
+
+
+def app() -> DjangoApp:
+    """Return the native app."""
+    return stores.native_app()
+
+
+class _Of:
+    def __getattr__(self, alias: str) -> DjangoApp:
+        from tenure.integrations.django.framework import task_backends
+
+        found: DjangoApp = task_backends[alias].app
+        return found
+
+
+of = _Of()

@@ -1,0 +1,43 @@
+"""Starts the project in the process of the tests, and gives it a Redis for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import django
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.test import override_settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.support.django_site.settings")
+django.setup()
+
+from tenure.integrations.django import stores  # noqa: E402
+from tenure.integrations.django.native import DjangoApp  # noqa: E402
+from tests.support.django_site import tasks  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Site:
+    """The project of one test. `url`: its Redis."""
+
+    url: str
+
+    @property
+    def app(self) -> DjangoApp:
+        return stores.native_app()
+
+
+@pytest.fixture
+def site(redis_url: str) -> Iterator[Site]:
+    """The project with an empty database and an empty Redis."""
+    tasks.seen.clear()
+    with override_settings(TENURE={"url": redis_url}):
+        call_command("migrate", verbosity=0)
+        yield Site(redis_url)
+        call_command("flush", verbosity=0, interactive=False)
+        stores.native_app().close()
+    assert settings.configured
