@@ -33,7 +33,7 @@ def drained(app: DjangoApp) -> None:
 def test_a_task_runs_with_its_arguments_and_its_result_is_read(site: Site) -> None:
     result = tasks.add.enqueue(2, second=3)
     assert (result.status, result.args, result.kwargs) == (TaskResultStatus.READY, [2], {"second": 3})
-    drained(site.app)
+    site.app.testing().drain()
     result.refresh()
     assert (result.status, result.return_value, result.attempts) == (TaskResultStatus.SUCCESSFUL, 5, 1)
     assert result.enqueued_at <= result.started_at <= result.finished_at

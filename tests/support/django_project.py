@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import django
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.support.django_site.settings")
 django.setup()
 
+from django.contrib.auth.models import AnonymousUser, Permission, User  # noqa: E402
+
 from tenure.integrations.django import stores  # noqa: E402
 from tenure.integrations.django.native import DjangoApp  # noqa: E402
 from tests.support.django_site import tasks  # noqa: E402
+
+_number = count()
+
+
+__all__ = ["AnonymousUser", "Permission", "Site", "User", "site"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +42,9 @@ class Site:
 def site(redis_url: str) -> Iterator[Site]:
     """The project with an empty database and an empty Redis."""
     tasks.seen.clear()
-    with override_settings(TENURE={"url": redis_url}):
+    # An app remembers the queues that it has announced: each test has its own.
+    with override_settings(TENURE={"url": redis_url, "namespace": f"site-{next(_number)}"}):
         call_command("migrate", verbosity=0)
         yield Site(redis_url)
         call_command("flush", verbosity=0, interactive=False)
         stores.native_app().close()
-    assert settings.configured

@@ -17,7 +17,9 @@ MAX_TRACEBACK_BYTES: Final = 16 * 1024
 CHAIN_MAX = 5
 """Causes and members of groups that are described with the error itself."""
 FRAMES_MAX = 30
-_WORKERS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_WORKERS = (_HERE + os.sep, os.path.join(os.path.dirname(_HERE), "integrations") + os.sep)
+"""Whose frames come before those of the handler."""
 
 
 def describe(error: BaseException) -> ErrorInfo:

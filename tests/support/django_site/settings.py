@@ -20,5 +20,13 @@ MIDDLEWARE = [
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ.get("TEST_DATABASE", ":memory:")}}
 TASKS = {"default": {"BACKEND": "tenure.integrations.django.TenureBackend", "QUEUES": ["default", "mails"]}}
 USE_TZ = True
-LOGGING_CONFIG = None
-"""The log of the tests stays as it is."""
+if "TEST_DATABASE" in os.environ:
+    LOGGING = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"own": {"format": "own-format %(message)s"}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "own"}},
+        "root": {"handlers": ["console"], "level": "INFO"},
+    }
+else:
+    LOGGING_CONFIG = None  # the log of the tests stays as it is

@@ -65,9 +65,8 @@ async def count_users_async() -> int:
 
 
 @task
-def connection_of() -> bool:
-    """Note the connection of the thread, and return whether it is open."""
-    seen.append(connection.connection)
+def connections() -> list[bool]:
+    """Return whether the thread had a connection before the first query, and after it."""
+    before = connection.connection is not None
     User.objects.count()
-    seen.append(connection.connection)
-    return connection.connection is not None
+    return [before, connection.connection is not None]

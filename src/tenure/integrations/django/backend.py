@@ -128,7 +128,7 @@ class TenureBackend(BaseTaskBackend):
         return result
 
     def _handle(self, result_id: str) -> JobHandle[Any]:
-        queue, separator, id = str(result_id).rpartition(SEPARATOR)
+        queue, _, id = str(result_id).rpartition(SEPARATOR)
         try:
             return self.app.queue(queue).job(id)
         except InvalidArgument:
