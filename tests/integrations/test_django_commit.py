@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 from django.test import TestCase
 
-from tenure import PayloadInvalid
+from tenure import PayloadInvalid, State
 from tenure.integrations.django import enqueue_on_commit
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
@@ -29,7 +29,7 @@ def task(request: pytest.FixtureRequest, site: Site) -> Any:
 
 
 def waiting(site: Site) -> int:
-    return site.app.inspect.queue("default").counts["ready"] if site.app.inspect.queues() else 0
+    return site.app.inspect.queue("default").counts[State.READY] if site.app.inspect.queues() else 0
 
 
 def test_the_call_is_enqueued_after_the_commit(site: Site, task: Any) -> None:

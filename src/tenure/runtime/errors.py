@@ -19,7 +19,7 @@ CHAIN_MAX = 5
 FRAMES_MAX = 30
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WORKERS = (_HERE + os.sep, os.path.join(os.path.dirname(_HERE), "integrations") + os.sep)
-"""Whose frames come before those of the handler."""
+"""Folders of the code that calls handlers: its frames are left out."""
 
 
 def describe(error: BaseException) -> ErrorInfo:

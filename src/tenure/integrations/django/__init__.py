@@ -9,7 +9,6 @@ For Django 5.2 with the package django-tasks, and for Django 6 with `django.task
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,9 +25,15 @@ def __getattr__(name: str) -> Any:
     # Each at its first use: the settings are not read before, and a backend needs the task framework.
     match name:
         case "app":
-            return import_module(f"{__name__}.stores").native_app()
+            from tenure.integrations.django.registry import native_app
+
+            return native_app()
         case "TenureBackend":
-            return import_module(f"{__name__}.backend").TenureBackend
+            from tenure.integrations.django.backend import TenureBackend
+
+            return TenureBackend
         case "enqueue_on_commit":
-            return import_module(f"{__name__}.commit").enqueue_on_commit
+            from tenure.integrations.django.commit import enqueue_on_commit
+
+            return enqueue_on_commit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from tenure.app.tasks import Task as NativeTask
 from tenure.client.handle import JobHandle
 from tenure.core.errors import InvalidArgument, NotConfigured, UnsupportedFeature
 from tenure.core.job import JobView
-from tenure.integrations.django import stores
+from tenure.integrations.django import registry
 from tenure.integrations.django.framework import (
     BaseTaskBackend,
     InvalidTask,
@@ -55,26 +55,26 @@ class TenureBackend(BaseTaskBackend):
     def app(self) -> DjangoApp:
         """The app that has the jobs. Raises `InvalidTaskBackend` for settings that cannot be used."""
         try:
-            return stores.app_of(self.alias, self.options)
+            return registry.app_of(self.alias, self.options)
         except (InvalidArgument, NotConfigured) as error:
             raise InvalidTaskBackend(str(error)) from None
 
     def validate_task(self, task: Any) -> None:
         """Check a task when it is defined, and when it is enqueued. Raises `InvalidTask`."""
         super().validate_task(task)
-        kept = stores.note(task, self._run_by)
+        kept = registry.note(task, self._run_by)
         try:
             app = self.app
         except InvalidTaskBackend:
             return  # `manage.py check` shows it, and so does the enqueue: modules with tasks can be imported
         try:
-            _with_options(stores.bind(app, kept), task)
+            _with_options(registry.bind(app, kept), task)
         except (InvalidArgument, UnsupportedFeature) as error:
             if kept is task:
-                stores.forget(task)
+                registry.forget(task)
             raise InvalidTask(str(error)) from None
 
-    def _run_by(self, task: Any) -> stores.RunBy:
+    def _run_by(self, task: Any) -> registry.RunBy:
         return runner(task, type(self), self.alias), ends(task, type(self), self.alias)
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
@@ -97,11 +97,21 @@ class TenureBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """Return the result of a job. Raises `TaskResultDoesNotExist`, also when its record has expired."""
-        return self._found(result_id, self._handle(result_id).refresh())
+        return self._found(result_id, self._job(result_id).refresh())
 
     async def aget_result(self, result_id: str) -> Any:
         """Async version of `get_result`."""
-        return self._found(result_id, await self._handle(result_id).arefresh())
+        return self._found(result_id, await self._job(result_id).arefresh())
+
+    def job(self, result_id: str) -> JobHandle[Any]:
+        """Return Tenure's handle of a result, with what Django's has not: its progress, and `cancel`. Sends nothing.
+
+            default_task_backend.job(result.id).cancel()
+
+        Raises `InvalidArgument`.
+        """
+        queue, _, id = str(result_id).rpartition(SEPARATOR)
+        return self.app.queue(queue).job(id)
 
     def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
         """Return what `manage.py check` shows of this backend."""
@@ -119,7 +129,7 @@ class TenureBackend(BaseTaskBackend):
     ) -> tuple[NativeTask[Any, Any, Any], list[Any], dict[str, Any]]:
         """Return the task of the app with the options of this call, and the arguments as JSON has them."""
         self.validate_task(task)
-        bound = _with_options(stores.bind(self.app, task), task)
+        bound = _with_options(registry.bind(self.app, task), task)
         return bound, *_plain(task, args, kwargs)
 
     def _result(self, task: Any, handle: JobHandle[Any], args: Any, kwargs: Any) -> Any:
@@ -127,10 +137,9 @@ class TenureBackend(BaseTaskBackend):
         update(result, enqueued_at=timezone.now())
         return result
 
-    def _handle(self, result_id: str) -> JobHandle[Any]:
-        queue, _, id = str(result_id).rpartition(SEPARATOR)
+    def _job(self, result_id: str) -> JobHandle[Any]:
         try:
-            return self.app.queue(queue).job(id)
+            return self.job(result_id)
         except InvalidArgument:
             raise TaskResultDoesNotExist(result_id) from None
 
@@ -143,9 +152,9 @@ class TenureBackend(BaseTaskBackend):
 
 def _known(name: str) -> Any:
     """Return the task of a job. Its module may not be imported yet, in a process that only reads results."""
-    if (task := stores.known(name)) is None:
-        stores.discover()
-        task = stores.known(name)
+    if (task := registry.known(name)) is None:
+        registry.discover()
+        task = registry.known(name)
     return task
 
 

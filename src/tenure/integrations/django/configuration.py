@@ -12,9 +12,9 @@ from tenure.app.policy import OF_RUN, TaskDefaults
 from tenure.client.options import check_names
 from tenure.core.errors import InvalidArgument, invalid
 
-_NOT_SET: Final = frozenset({"self", "url", "runner", "defaults", "lifespan"})
-"""Parameters of `Tenure` that no setting gives; `url` stands apart."""
-OF_APP: Final = frozenset(inspect.signature(Tenure.__init__).parameters) - _NOT_SET | {"url"}
+_NOT_SET: Final = frozenset({"self", "runner", "defaults", "lifespan"})
+"""Parameters of `Tenure` that no setting gives."""
+OF_APP: Final = frozenset(inspect.signature(Tenure.__init__).parameters) - _NOT_SET
 OPTIONS: Final = OF_APP | OF_RUN - {"on_failure", "on_success"}
 """What `OPTIONS` may have: the arguments of `Tenure`, and the defaults of tasks."""
 DASHBOARD: Final = "dashboard"

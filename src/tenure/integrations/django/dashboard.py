@@ -1,8 +1,8 @@
-"""The dashboard as a view: Django says who asks, and the ASGI app of `tenure.web` answers.
+"""The dashboard as a view: Django knows who asks, and the ASGI app of `tenure.web` answers.
 
 That app keeps connections, a cache and the running bulk changes, so it has an event loop of its own, in a thread that
 starts with the first request. It is the same under WSGI and ASGI. The stream of changes needs ASGI: under WSGI each
-open page would hold a thread of the server, so pages are read anew when their reader asks for it.
+open page would hold a thread of the server, so a page changes when its reader loads it again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from tenure.integrations.django import stores
+from tenure.integrations.django import registry
 from tenure.integrations.django.native import DjangoApp
 from tenure.web import dashboard
 
@@ -117,7 +117,7 @@ def _site(app: DjangoApp) -> Any:
     return dashboard(app, authorize=lambda request: request.scope[ROLE], **app.configuration.dashboard)
 
 
-@csrf_exempt  # the ASGI app checks by the headers of the browser that an action comes from its own page
+@csrf_exempt  # type: ignore[untyped-decorator]  # the ASGI app checks by the headers of the browser that an action comes from its own page
 def show(request: HttpRequest, page: str) -> Any:
     """Answer a page, a file or an action of the dashboard.
 
@@ -133,7 +133,7 @@ def show(request: HttpRequest, page: str) -> Any:
             return HttpResponseForbidden("You are not logged in.\n", content_type="text/plain")
         return redirect_to_login(request.get_full_path())
     scope = _scope(request, page) | {ROLE: role, "user": _Visitor(user.get_username())}
-    app = stores.native_app()
+    app = registry.native_app()
     if page != EVENTS:
         exchange, content = _loop.start(_whole(app, scope, request.body)).result(ANSWER_S)
         return _headed(HttpResponse(content, status=exchange.status), exchange)
@@ -174,7 +174,7 @@ def _headed(response: Any, exchange: _Exchange) -> Any:
 
 
 def _scope(request: HttpRequest, page: str) -> dict[str, Any]:
-    """Return the request as ASGI has it. Parts of a path stay encoded where the server tells how they were."""
+    """Return the request as ASGI has it. Parts of a path stay encoded where the server passes the raw path."""
     root = request.path[: len(request.path) - len(page)].rstrip("/")
     given = request.scope.get("raw_path") if isinstance(request, ASGIRequest) else None
     raw = given.partition(b"?")[0] if given else quote(request.path).encode()

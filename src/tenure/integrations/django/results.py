@@ -94,7 +94,9 @@ def error_of(info: ErrorInfo) -> Any:
 
 def result_of(view: JobView, task: Any, alias: str) -> Any:
     """Return the result of a job as it is in Redis."""
-    args, kwargs, value = (), {}, UNSET
+    value: Any = UNSET
+    args: Any = ()
+    kwargs: Any = {}
     if view.payload is not None:
         args, kwargs = as_arguments(view.payload)
     errors = [error_of(one) for one in (*reversed(view.earlier_errors), *([view.error] if view.error else []))]
@@ -108,7 +110,7 @@ def result_of(view: JobView, task: Any, alias: str) -> Any:
         elif isinstance(content, dict) and content.keys() == {_VALUE, _ARGS, _KWARGS}:
             args, kwargs, value = content[_ARGS], content[_KWARGS], content[_VALUE]
     if (task.queue_name, task.priority) != (view.queue, view.shape.priority):
-        with suppress(InvalidTask):  # the queue is none of the backend's any more
+        with suppress(InvalidTask):  # the backend has this queue no more
             task = replace(task, queue_name=view.queue, priority=view.shape.priority)
     result = new_result(task, f"{view.queue}:{view.id}", alias, args, kwargs)
     attempts = view.failures + view.crashes + (view.state in (State.ACTIVE, State.COMPLETED))

@@ -9,13 +9,13 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from tenure.app.policy import OF_RUN
-from tenure.client.options import OF_MANY
+from tenure.client.options import OF_USING
 from tenure.core.hints import hint_at_keywords
 from tenure.integrations.django.framework import Task
 
-OF_DJANGO: Final = frozenset({"priority", "run_after", "delay"})
-"""Options of Tenure that the task of Django has itself, or instead of which it has `run_after`."""
-OF_JOB: Final = OF_MANY - OF_DJANGO
+OF_DJANGO: Final = frozenset({"queue", "priority", "run_after", "delay"})
+"""Options that Django's task has itself, under these or other names."""
+OF_JOB: Final = OF_USING - OF_DJANGO
 """Options of one job; `using` takes these, too."""
 OF_DEFINITION: Final = (OF_RUN | {"run_in", "max_memory", "schedule"}) - OF_JOB - {"on_failure", "on_success"}
 """Options of the task alone. The ends of its jobs are signals of Django."""
@@ -27,7 +27,7 @@ class _WithOptions:
     __slots__ = ()
 
     def using(self, **options: Any) -> Any:
-        """Return a copy of the task with these options for its jobs: those of Django, and of `tenure.Task.using`.
+        """Return a copy of the task with these options for its jobs: Django's, and the options of `tenure.Task.using`.
 
         send.using(queue_name="mails", lane="user:7").enqueue(7)
         """

@@ -1,6 +1,6 @@
 """What `tenure worker tenure.integrations.django.worker:app` loads: Django is set up, and every task is known.
 
-`app` is the app of the setting `TENURE`, `of.ALIAS` that of a backend with `OPTIONS`.
+`app` is the app of the setting `TENURE`, `of.ALIAS` the app of a backend with `OPTIONS`.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import django
 from django.apps import apps
 
-from tenure.integrations.django import stores
+from tenure.integrations.django import registry
 from tenure.integrations.django.native import DjangoApp
 
 if not apps.ready:
     django.setup()
-stores.discover()
+registry.discover()
 
 
 def app() -> DjangoApp:
     """Return the native app."""
-    return stores.native_app()
+    return registry.native_app()
 
 
 class _Of:

@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     help = (
         "Runs `tenure worker` for the tasks of this project, or another command of `tenure`. "
-        "The options after the command are those of `tenure`."
+        "After the command come its own options."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

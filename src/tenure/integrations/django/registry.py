@@ -61,7 +61,7 @@ def note(task: Any, run_by: Callable[[Any], RunBy]) -> Any:
 
 
 def forget(task: Any) -> None:
-    """Remove a task whose definition was refused."""
+    """Remove a task with a definition that was refused."""
     with _lock:
         _tasks.pop(task.module_path, None)
 
@@ -83,7 +83,8 @@ def bind(app: DjangoApp, task: Any) -> NativeTask[Any, Any, Any]:
         if found is None or found.__wrapped__ is not function:
             options: Any = {**given(first, OF_DEFINITION | (OF_JOB & OF_SHAPE) | OF_ATTEMPT.keys()), **hooks}
             found = app.task(name=first.module_path, queue=first.queue_name, **options)(function)
-        return found
+        bound: NativeTask[Any, Any, Any] = found
+        return bound
 
 
 def bind_all(app: DjangoApp) -> None:
