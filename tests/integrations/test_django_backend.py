@@ -14,7 +14,7 @@ from tenure import Cron, NotUnique, PayloadInvalid
 from tenure.integrations.django import framework
 from tenure.integrations.django.framework import TaskResultDoesNotExist, TaskResultStatus, task_backends
 from tenure.integrations.django.native import DjangoApp
-from tenure.integrations.django.task import TenureTask
+from tenure.integrations.django.options import TenureTask, task
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
 
@@ -71,7 +71,7 @@ def test_a_failed_task_shows_its_error(site: Site) -> None:
     assert (result.status, result.attempts, result.is_finished) == (TaskResultStatus.FAILED, 1, True)
     assert error.exception_class is ValueError
     assert error.traceback.startswith("Traceback (most recent call last):\n")
-    assert error.traceback.endswith("ValueError: no such address")
+    assert error.traceback.endswith("ValueError: no such address\n")
     with pytest.raises(ValueError, match="Task failed"):
         _ = result.return_value
 
@@ -98,7 +98,8 @@ def test_a_result_that_is_not_json_fails_and_the_task_does_not_run_again(site: S
     drained(site.app)
     result.refresh()
     assert (result.status, tasks.seen) == (TaskResultStatus.FAILED, ["ran"])
-    assert "must return what JSON can hold, got set" in result.errors[0].traceback
+    assert result.errors[0].exception_class is TypeError
+    assert "must return what JSON can hold" in result.errors[0].traceback
 
 
 def test_a_cancelled_task_has_failed(site: Site) -> None:
@@ -175,7 +176,7 @@ def local_task() -> Any:
 
 def test_a_task_in_a_function_is_refused(site: Site) -> None:
     with pytest.raises(framework.InvalidTask, match="module level"):
-        TenureTask(func=local_task())
+        task(local_task())
 
 
 @pytest.mark.parametrize(
@@ -191,13 +192,22 @@ def test_options_that_cannot_be_used_are_refused_where_the_task_is_defined(
     site: Site, options: dict[str, Any], error: str
 ) -> None:
     with pytest.raises(framework.InvalidTask, match=error):
-        TenureTask(func=drained, **options)
+        task(**options)(drained)
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name(site: Site) -> None:
     with pytest.raises(TypeError, match=r"lnae.* Did you mean 'lane'\?"):
-        TenureTask(func=drained, lnae="a")
+        task(lnae="a")(drained)
     assert "lane" in {one.name for one in fields(TenureTask)}
+
+
+def test_another_backend_gets_the_options_of_django_only(site: Site) -> None:
+    immediate = f"{framework.BaseTaskBackend.__module__.rpartition('.')[0]}.immediate.ImmediateBackend"
+    with override_settings(TASKS={"default": {"BACKEND": immediate}}):
+        result = task(priority=5, lane="a", retries=1)(tasks.add.func).enqueue(1)
+        assert (result.status, result.task.priority) == (TaskResultStatus.SUCCESSFUL, 5)
+        with pytest.raises(TypeError, match="lnae"):
+            task(lnae="a")(tasks.add.func)
 
 
 def test_arguments_that_json_cannot_hold_are_refused_by_name(site: Site) -> None:

@@ -2,15 +2,9 @@
 
 import time
 
-import django
-
 from orders.models import Order
 from tenure import progress
-
-if django.VERSION >= (6, 0):
-    from django.tasks import task
-else:
-    from django_tasks import task
+from tenure.integrations.django import task
 
 
 @task(queue_name="orders", timeout=60, retries=5)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import django
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import connection
 
+from tenure.integrations.django import task
+
 if django.VERSION >= (6, 0):
-    from django.tasks import task
+    from django.tasks import task as django_task
 else:
-    from django_tasks import task
+    from django_tasks import task as django_task
 
 seen: list[object] = []
 """What tasks have noted in this process."""
 
 
-@task
+@django_task
 def add(first: int, second: int = 1) -> int:
     return first + second
 
@@ -25,7 +28,7 @@ async def add_async(first: int, second: int = 1) -> int:
     return first + second
 
 
-@task(takes_context=True)
+@django_task(takes_context=True)
 def attempt_of(context, fails: int) -> int:
     seen.append(context.task_result)
     if context.attempt <= fails:
@@ -50,23 +53,19 @@ def mail(address: str) -> str:
 
 
 @task
-def echo(*args: object, **kwargs: object) -> list[object]:
-    return [args, kwargs]
-
-
-@task
 def count_users() -> int:
     return User.objects.count()
-
-
-@task
-async def count_users_async() -> int:
-    return await User.objects.acount()
 
 
 @task
 def connections() -> list[bool]:
     """Return whether the thread had a connection before the first query, and after it."""
     before = connection.connection is not None
-    User.objects.count()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
     return [before, connection.connection is not None]
+
+
+@task
+async def connections_async() -> list[bool]:
+    return await sync_to_async(connections.func)()

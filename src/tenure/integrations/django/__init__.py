@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from tenure.integrations.django.backend import TenureBackend as TenureBackend
     from tenure.integrations.django.commit import enqueue_on_commit as enqueue_on_commit
     from tenure.integrations.django.native import DjangoApp
+    from tenure.integrations.django.options import task as task
 
     app: DjangoApp
 
-__all__ = ["TenureBackend", "app", "enqueue_on_commit"]
+__all__ = ["TenureBackend", "app", "enqueue_on_commit", "task"]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,4 +37,8 @@ def __getattr__(name: str) -> Any:
             from tenure.integrations.django.commit import enqueue_on_commit
 
             return enqueue_on_commit
+        case "task":
+            from tenure.integrations.django.options import task
+
+            return task
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,9 +23,9 @@ from tenure.integrations.django.framework import (
     task_enqueued,
 )
 from tenure.integrations.django.native import DjangoApp
+from tenure.integrations.django.options import OF_JOB, TenureTask, given
 from tenure.integrations.django.results import new_result, result_of, update
 from tenure.integrations.django.runner import ends, runner
-from tenure.integrations.django.task import OF_JOB, TenureTask, given
 
 SEPARATOR: Final = ":"
 """Between queue and id in the id of a result. The ids that Tenure draws have letters and digits."""

@@ -23,6 +23,10 @@ class DjangoApp(Tenure):
         self.configuration = configuration
         self._bind_tasks = bind
 
+    def forget(self, name: str) -> None:
+        """Remove a task that its module defines again, after an import that failed."""
+        self._tasks.pop(name, None)
+
     def specs(self) -> tuple[TaskSpec, ...]:
         """Return all tasks and handlers, also the tasks of Django, with fresh connections around each call."""
         self._bind_tasks(self)

@@ -75,13 +75,14 @@ def known(name: str) -> Any:
 def bind(app: DjangoApp, task: Any) -> NativeTask[Any, Any, Any]:
     """Return the task of this app that runs a task of Django. Raises `InvalidArgument` and `UnsupportedFeature`."""
     # Imported here: a project with native tasks alone needs no task framework.
-    from tenure.integrations.django.task import OF_DEFINITION, OF_JOB, given
+    from tenure.integrations.django.options import OF_DEFINITION, OF_JOB, given
 
     with _lock:
         first, (function, hooks) = _tasks[task.module_path]
         found: Any = app.tasks.get(first.module_path)
         if found is None or found.__wrapped__ is not function:
             options: Any = {**given(first, OF_DEFINITION | (OF_JOB & OF_SHAPE) | OF_ATTEMPT.keys()), **hooks}
+            app.forget(first.module_path)
             found = app.task(name=first.module_path, queue=first.queue_name, **options)(function)
         bound: NativeTask[Any, Any, Any] = found
         return bound

@@ -31,7 +31,13 @@ _STATUSES: Final = {
 }
 """All other states are READY: the job waits, perhaps for another attempt."""
 _CANCELLED: Final = "tenure.JobCancelled"
-_CLASSES: Final = {"Timeout": "builtins.TimeoutError", "Expired": _CANCELLED, "Cancelled": _CANCELLED}
+_NOT_JSON: Final = "tenure.integrations.django.runner.NotJson"
+_CLASSES: Final = {
+    "Timeout": "builtins.TimeoutError",
+    "Expired": _CANCELLED,
+    "Cancelled": _CANCELLED,
+    _NOT_JSON: "builtins.TypeError",
+}
 """The classes for types of errors that no code raises."""
 _VALUE, _ARGS, _KWARGS = "return_value", "args", "kwargs"
 
@@ -88,7 +94,7 @@ def error_of(info: ErrorInfo) -> Any:
     text = info.traceback or f"{info.type}: {info.message}"
     return TaskError(
         exception_class_path=path,
-        traceback=f"Traceback (most recent call last):\n{text}" if text.startswith(" ") else text,
+        traceback=f"Traceback (most recent call last):\n{text}\n" if text.startswith(" ") else f"{text}\n",
     )
 
 

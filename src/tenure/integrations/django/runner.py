@@ -20,6 +20,11 @@ from tenure.integrations.django.framework import (
 from tenure.integrations.django.results import error_of, new_result, stored, time_of, update, workers
 from tenure.runtime.jobs.job import Job, current_job, lease_of
 
+
+class NotJson(Fail):
+    """What a task returned is not JSON. It is not run again: it would do its work again, and return the same."""
+
+
 _COPIED: Final = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
@@ -76,9 +81,8 @@ def _with_context(task: Any, result: Any, args: tuple[Any, ...]) -> tuple[Any, .
 def _stored(task: Any, value: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
     try:
         plain = normalize_json(value)
-    except (TypeError, ValueError):
-        # The task has run: another attempt would do its work again, and return the same.
-        raise Fail(f"{task.module_path} must return what JSON can hold, got {type(value).__name__}.") from None
+    except (TypeError, ValueError) as error:
+        raise NotJson(f"{error}. {task.module_path} must return what JSON can hold.") from None
     return stored(plain, args, kwargs)
 
 

@@ -1,8 +1,8 @@
-"""The task of Django with the options of Tenure, as in `@task(lane="mails", retries=5)`."""
+"""Django's task with the options of Tenure, as in `@task(lane="mails", retries=5)`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass, replace
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 from tenure.app.policy import OF_RUN
 from tenure.client.options import OF_USING
 from tenure.core.hints import hint_at_keywords
-from tenure.integrations.django.framework import Task
+from tenure.integrations.django.framework import Task, task_backends
 
 OF_DJANGO: Final = frozenset({"queue", "priority", "run_after", "delay"})
 """Options that Django's task has itself, under these or other names."""
@@ -51,3 +51,38 @@ def given(task: Any, names: frozenset[str]) -> Mapping[str, Any]:
     """Return the options among these that the task has."""
     values = {name: getattr(task, name, UNSET) for name in names}
     return {name: value for name, value in values.items() if value is not UNSET}
+
+
+def task(
+    function: Callable[..., Any] | None = None,
+    *,
+    priority: int = 0,
+    queue_name: str = "default",
+    backend: str = "default",
+    takes_context: bool = False,
+    **options: Any,
+) -> Any:
+    """Define a task of Django, also with the options of `Tenure.task`.
+
+        @task(queue_name="mails", lane="outgoing", retries=8)
+        def welcome(user: int) -> str: ...
+
+    As Django's own decorator, which takes further options from Django 6.1 on. Another backend, as the immediate one in
+    tests, gets the options of Django only. Raises `InvalidTask`, and `TypeError` for an unknown option.
+    """
+
+    def define(function: Callable[..., Any]) -> Any:
+        kind = task_backends[backend].task_class
+        ours = issubclass(kind, TenureTask)
+        taken = {name: value for name, value in options.items() if ours or name not in OF_JOB | OF_DEFINITION}
+        return kind(
+            func=function,
+            priority=priority,
+            queue_name=queue_name,
+            backend=backend,
+            takes_context=takes_context,
+            run_after=None,
+            **taken,
+        )
+
+    return define if function is None else define(function)
