@@ -227,6 +227,18 @@ def test_a_cancellation_goes_into_inner_flows(world: World) -> None:
     assert world.take(queues=("q", "other")) == []
 
 
+def test_a_flow_does_not_begin_in_one_that_is_to_stop(world: World) -> None:
+    """It was cancelled between the two calls of the producer."""
+    flows = flows_of(world)
+    world.run(flows.open_flow(NewFlow("q", "F", 60_000, on_end=END)))
+    assert world.run(flows.grow_flow("q", "F", 1, ())) == 0
+    assert world.run(flows.stop_flow("q", "F", "why"))
+    inner = Callback(NewJob("q", "", b"", shape=Shape(flow=membership("q", False))))
+    world.run(flows.start_flow(NewFlow("q", "F.0", 60_000, members=(inner,))))
+    assert world.take() == []
+    assert (view(world).state, view(world).cancelled, followed(world)) == (FlowState.CANCELLED, 1, ["end"])
+
+
 def test_a_group_that_is_not_sealed_in_time_is_cancelled(world: World) -> None:
     """Its producer has died."""
     flows = flows_of(world)
