@@ -227,6 +227,21 @@ def test_a_cancellation_goes_into_inner_flows(world: World) -> None:
     assert world.take(queues=("q", "other")) == []
 
 
+def test_no_member_on_its_way_to_its_queue_runs_after_the_end_of_a_cancelled_group(world: World) -> None:
+    """The producer has died before it handed the members over."""
+    member = Callback(NewJob("other", "", b"", shape=Shape(flow=membership("q", False))))
+    flow = NewFlow("q", "F", 60_000, on_end=END, members=(member, member))
+    for calls in range(1, 10):
+        stop_after(calls, flows_of(world).start_flow(flow), world.driver, f"producer{calls}")
+        if world.run(flows_of(world).flow("q", "F")):
+            break
+    assert world.run(flows_of(world).stop_flow("q", "F", "why"))
+    assert (view(world).state, view(world).cancelled) == (FlowState.CANCELLED, 2)
+    world.maintain()
+    assert world.take(queues=("other",)) == []
+    assert followed(world) == ["end"]
+
+
 def test_a_flow_does_not_begin_in_one_that_is_to_stop(world: World) -> None:
     """It was cancelled between the two calls of the producer."""
     flows = flows_of(world)

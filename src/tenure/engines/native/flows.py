@@ -159,6 +159,8 @@ class NativeFlows:
         view = yield from self.flow(queue, id)
         if view is None or view.state is not FlowState.OPEN or view.reason is None:
             return
+        # A member on its way to its queue would be found nowhere, and would run after the end of its group.
+        on_way = yield from self.hand_over(queue)
         bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
         names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
         queues, missing = [decoded(as_text(name)) for name in names], []
@@ -173,7 +175,7 @@ class NativeFlows:
         # Their ends may be on the way: then these come too late. Else the producer has died before it enqueued them.
         for other in queues:
             yield from self.hand_over_soon(other)
-        if missing:
+        if missing and not on_way:
             yield from self._change(queue, id, "note", "", *missing)
         if not view.sealed:
             yield from self._change(queue, id, "seal", "")
