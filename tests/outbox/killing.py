@@ -48,7 +48,8 @@ class Points:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        client, dialect = self._app._client, self._engine.dialect
+        client: Any = self._app._client
+        dialect: Any = self._engine.dialect
         run, commit = client.run, dialect.do_commit
         names = () if self._only_redis else ("before_cursor_execute", "after_cursor_execute")
 
@@ -61,14 +62,14 @@ class Points:
             event.listen(self._engine, name, self._pass)
         event.listen(self._engine, "checkout", self._note_connection)
         if not self._only_redis:
-            dialect.do_commit = commit_between  # type: ignore[method-assign]
-        client.run = lambda steps: run(self._steps(steps))  # type: ignore[method-assign]
+            dialect.do_commit = commit_between
+        client.run = lambda steps: run(self._steps(steps))
         try:
             yield
         finally:
             event.remove(self._engine, "checkout", self._note_connection)
-            client.run = run  # type: ignore[method-assign]
-            dialect.do_commit = commit  # type: ignore[method-assign]
+            client.run = run
+            dialect.do_commit = commit
             for name in names:
                 event.remove(self._engine, name, self._pass)
 
@@ -85,7 +86,8 @@ class Points:
                     self._pass()
                     call = steps.send(reply)
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            value: T = stop.value
+            return value
 
 
 def finish(outbox: Outbox, engine: Engine, now: Callable[[], float]) -> None:

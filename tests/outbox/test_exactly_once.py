@@ -96,9 +96,9 @@ def test_a_relay_that_is_away_for_long_between_two_steps_enqueues_nothing_again(
 
 
 def test_a_row_of_a_transaction_that_is_rolled_back_is_no_job(app, outbox, engine, pay) -> None:
-    with pytest.raises(Killed), engine.begin() as connection:
+    with engine.connect() as connection:
         outbox.enqueue(connection, pay.call(1))
-        raise Killed
+        connection.rollback()
     finish(outbox, engine, later)
     assert run_jobs(app) == []
 
@@ -109,7 +109,7 @@ def test_many_kills_at_random(app, outbox, engine, write) -> None:
     rows: list[str] = []
     ran: list[str] = []
     kills = 0
-    clock = time.time()
+    clock = [time.time()]
 
     def end(now: int) -> None:
         if now == at:
@@ -117,15 +117,15 @@ def test_many_kills_at_random(app, outbox, engine, write) -> None:
 
     while kills < WALK:
         rows += write(chance.randrange(4))
-        clock += chance.choice((0.0, 1.0, 40.0))
+        clock[0] += chance.choice((0.0, 1.0, 40.0))
         at = chance.randrange(1, 50)
         points = Points(app, engine, end)
         with suppress(Killed), points.watched():
-            Relay(outbox, engine, lambda: clock).step()
+            Relay(outbox, engine, lambda: clock[0]).step()
         kills += points.count == at
         if chance.random() < 0.3:
             ran += run_jobs(app)
-    finish(outbox, engine, lambda: clock + 3600)
+    finish(outbox, engine, lambda: clock[0] + 3600)
     ran += run_jobs(app)
     assert sorted(ran) == sorted(rows)
 

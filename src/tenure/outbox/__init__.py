@@ -19,14 +19,14 @@ if find_spec("sqlalchemy") is None:
         "`pip install 'tenure[sql]'`."
     )
 
-from tenure.outbox.effects import First as First  # noqa: E402
-from tenure.outbox.effects import aonce as aonce  # noqa: E402
-from tenure.outbox.effects import clean as clean  # noqa: E402
-from tenure.outbox.effects import once as once  # noqa: E402
-from tenure.outbox.outbox import Outbox as Outbox  # noqa: E402
-from tenure.outbox.outbox import OutboxHandle as OutboxHandle  # noqa: E402
-from tenure.outbox.outbox import OutboxStatus as OutboxStatus  # noqa: E402
-from tenure.outbox.outbox import RefusedRow as RefusedRow  # noqa: E402
-from tenure.outbox.relay import Relay as Relay  # noqa: E402
+from tenure.outbox.effects import First as First
+from tenure.outbox.effects import aonce as aonce
+from tenure.outbox.effects import clean as clean
+from tenure.outbox.effects import once as once
+from tenure.outbox.outbox import Outbox as Outbox
+from tenure.outbox.outbox import OutboxHandle as OutboxHandle
+from tenure.outbox.outbox import OutboxStatus as OutboxStatus
+from tenure.outbox.outbox import RefusedRow as RefusedRow
+from tenure.outbox.relay import Relay as Relay
 
 __all__ = ["First", "Outbox", "OutboxHandle", "OutboxStatus", "RefusedRow", "Relay", "aonce", "clean", "once"]

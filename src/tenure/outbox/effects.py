@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from sqlalchemy import MetaData, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from tenure.core.encoding.codec import decode_json, encode_json
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.limits import SECOND
-from tenure.outbox.outbox import AnySession
+from tenure.outbox.sessions import AnyAsyncSession, AnySession, checked_async, connection_of
 from tenure.outbox.tables import DONE_NAME, done_table, explained
 from tenure.runtime.jobs.job import Job, current_job
 
@@ -73,19 +72,17 @@ def once(session: AnySession) -> Iterator[First]:
 
 
 @asynccontextmanager
-async def aonce(session: AsyncSession | AsyncConnection) -> AsyncIterator[First]:
+async def aonce(session: AnyAsyncSession) -> AsyncIterator[First]:
     """Note the effect of the running job in the transaction of an async session: see `once`.
 
     async with aonce(session) as first:
         if first:
             session.add(Payment(order))
     """
-    if not isinstance(session, AsyncSession | AsyncConnection):
-        raise invalid("session", "an AsyncSession or AsyncConnection of SQLAlchemy", type(session).__name__)
-    job = _job()
-    first = await session.run_sync(_begin, job)
+    job, run_sync = _job(), checked_async(session).run_sync
+    first = await run_sync(_begin, job)
     yield first
-    await session.run_sync(_keep, job, first)
+    await run_sync(_keep, job, first)
 
 
 def _job() -> Job:
@@ -96,13 +93,14 @@ def _job() -> Job:
 
 
 def _begin(session: AnySession, job: Job) -> First:
-    connection = session if isinstance(session, Connection) else session.connection()
+    connection = connection_of(session, "async with aonce(session)")
     dialect = connection.dialect.name
     if dialect not in _INSERTS:
         raise invalid("session", f"of {' or '.join(_INSERTS)}", f"of {dialect}")
-    noted = _INSERTS[dialect](_DONE).values(queue=job.queue, id=job.id, done_ms=int(time.time() * SECOND))
+    insert: Any = _INSERTS[dialect](_DONE)
+    noted = insert.values(queue=job.queue, id=job.id, done_ms=int(time.time() * SECOND)).on_conflict_do_nothing()
     try:
-        if connection.execute(noted.on_conflict_do_nothing()).rowcount == 1:
+        if connection.execute(noted.returning(_DONE.c.id)).first() is not None:
             return First(True)
         stored = connection.scalar(select(_DONE.c.result).where(*_is(job)))
     except DBAPIError as error:
@@ -112,8 +110,7 @@ def _begin(session: AnySession, job: Job) -> First:
 
 def _keep(session: AnySession, job: Job, first: First) -> None:
     if first._saved is not None:
-        connection = session if isinstance(session, Connection) else session.connection()
-        connection.execute(update(_DONE).where(*_is(job)).values(result=first._saved))
+        session.execute(update(_DONE).where(*_is(job)).values(result=first._saved))
 
 
 def _is(job: Job) -> tuple[Any, Any]:

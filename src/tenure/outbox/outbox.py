@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import MsgspecError, msgpack
 from sqlalchemy import Insert, MetaData, Select, case, func, insert, select
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-from sqlalchemy.orm import Session, scoped_session
 
 from tenure.client.handle import JobHandle
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.job import NewJob
 from tenure.core.limits import SECOND
+from tenure.outbox.sessions import AnyAsyncSession, AnySession, checked_async, connection_of
 from tenure.outbox.tables import done_table, explained, rows_table, sources_table, table_name
 
 if TYPE_CHECKING:
     from tenure.client.call import TaskCall
     from tenure.client.client import Client
 
-AnySession: TypeAlias = "Session | scoped_session[Session] | Connection"
 REFUSED_SHOWN: Final = 20
 """Rows with an error that a status has."""
 _encode = msgpack.Encoder().encode
@@ -135,16 +133,7 @@ class Outbox:
         Enqueue middleware sees the job here; options travel with the row. A delay counts from when the relay enqueues
         the job. Raises `InvalidArgument` (also in autocommit), `PayloadTooLarge` and `NotConfigured` (no such table).
         """
-        if isinstance(session, AsyncSession | AsyncConnection):
-            raise InvalidArgument("enqueue needs a blocking session. Write `await outbox.aenqueue(session, call)`.")
-        if not isinstance(session, Session | scoped_session | Connection):
-            raise invalid("session", "a Session or a Connection of SQLAlchemy", type(session).__name__)
-        connection = session if isinstance(session, Connection) else session.connection()
-        if _commits_each(connection):
-            raise InvalidArgument(
-                "The session is in autocommit, so the job would not belong to a transaction. Use an engine without "
-                "isolation_level='AUTOCOMMIT'."
-            )
+        connection = connection_of(session, "await outbox.aenqueue(session, call)")
         job = self._client.follow_up(call, "call")
         try:
             connection.execute(self._insert(job, connection.dialect.name))
@@ -152,14 +141,12 @@ class Outbox:
             raise explained(error, self.table) from error
         return OutboxHandle(job.queue, job.id, self._client)
 
-    async def aenqueue(self, session: AsyncSession | AsyncConnection, call: TaskCall[Any]) -> OutboxHandle:
+    async def aenqueue(self, session: AnyAsyncSession, call: TaskCall[Any]) -> OutboxHandle:
         """Write a job into the transaction of an async session or connection: see `enqueue`.
 
         await outbox.aenqueue(session, thumbnail.call("cat.png"))
         """
-        if not isinstance(session, AsyncSession | AsyncConnection):
-            raise invalid("session", "an AsyncSession or AsyncConnection of SQLAlchemy", type(session).__name__)
-        return await session.run_sync(self.enqueue, call)
+        return await checked_async(session).run_sync(self.enqueue, call)
 
     def _insert(self, job: NewJob, dialect: str) -> Insert:
         made = insert(self.rows).values(
@@ -177,8 +164,8 @@ class Outbox:
         """Read the job of a row. Raises `InvalidArgument` if no relay of this app can enqueue it."""
         if namespace != self.namespace:
             raise InvalidArgument(
-                f"The row belongs to an outbox of namespace {namespace!r}, and this relay's app has {self.namespace!r}. "
-                "Give each app a table of its own."
+                f"The row belongs to an outbox of namespace {namespace!r}, and this relay's app has "
+                f"{self.namespace!r}. Give each app a table of its own."
             )
         try:
             found = _decode(job)
@@ -217,10 +204,3 @@ class Outbox:
         rows = self.rows.c
         columns = (rows.row, rows.queue, rows.id, rows.task, rows.error, rows.slot.is_not(None))
         return select(*columns).where(rows.error.is_not(None)).order_by(rows.row).limit(REFUSED_SHOWN)
-
-
-def _commits_each(connection: Connection) -> bool:
-    """Whether each statement is committed by itself. Asking the database would cost a call."""
-    own = connection.get_execution_options().get("isolation_level")
-    level = own or getattr(connection.dialect, "_on_connect_isolation_level", None)
-    return bool(level == "AUTOCOMMIT")
