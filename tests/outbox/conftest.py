@@ -37,7 +37,7 @@ def database(request: pytest.FixtureRequest) -> str:
 
 
 def engine_of(url: str) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": 0.2} if url.startswith("sqlite") else {})
+    engine = create_engine(url, connect_args={"timeout": 10} if url.startswith("sqlite") else {})
     if url.startswith("sqlite"):
 
         @event.listens_for(engine, "connect")

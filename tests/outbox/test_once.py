@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, func, insert, select, text
@@ -133,9 +134,9 @@ def test_bad_uses(engine, running, monkeypatch) -> None:
             first.save(object())
         with once(session) as first, pytest.raises(InvalidArgument, match="earlier run"):
             first.save(1)
-        with pytest.raises(InvalidArgument, match=r"async with aonce\(session\)"), once(AsyncSession()):
+        with pytest.raises(InvalidArgument, match=r"async with aonce\(session\)"), once(cast(Any, AsyncSession())):
             pass
-        with pytest.raises(InvalidArgument, match="session must be"), once("shop.db"):
+        with pytest.raises(InvalidArgument, match="session must be"), once(cast(Any, "shop.db")):
             pass
     monkeypatch.setattr(effects, "current_job", lambda: None)
     with Session(engine) as session, pytest.raises(InvalidArgument, match="belongs into a handler"), once(session):
@@ -144,8 +145,8 @@ def test_bad_uses(engine, running, monkeypatch) -> None:
 
 def test_a_table_that_does_not_exist_is_named_with_the_line_that_makes_it(engine, outbox, running) -> None:
     outbox.metadata.drop_all(engine)
-    with Session(engine) as session, pytest.raises(NotConfigured, match=r"'tenure_done'.* outbox.create\(engine\)"):
-        with once(session):
-            pass
+    advice = r"'tenure_done'.* outbox.create\(engine\)"
+    with Session(engine) as session, pytest.raises(NotConfigured, match=advice), once(session):
+        pass
     with pytest.raises(NotConfigured, match="tenure_done"):
         clean(engine, 60)

@@ -44,7 +44,7 @@ class _Listener:
             if self._connection is None:
                 self._listen()
                 return  # what was committed before notifies nobody: the relay looks once more
-            driver: Any = self._connection.connection.driver_connection
+            driver: Any = self._connection.connection.dbapi_connection
             for _ in driver.notifies(timeout=seconds, stop_after=1):
                 pass
         except (DBAPIError, self._engine.dialect.loaded_dbapi.Error):
