@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Engine, create_engine, func, select, update
@@ -238,7 +239,7 @@ def test_an_outbox_needs_an_app_of_the_native_protocol() -> None:
     with pytest.raises(UnsupportedFeature):
         Outbox(Tenure(protocol="redis-work-queue:jobs"))
     with pytest.raises(InvalidArgument, match="app must be a Tenure"):
-        Outbox("shop")
+        Outbox(cast(Any, "shop"))
 
 
 # ---------------------------------------------------------------------------------------------------------- going away

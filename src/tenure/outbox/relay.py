@@ -37,7 +37,7 @@ BATCH_BYTES: Final = 8 * 1024 * 1024
 """The most bytes of the jobs of a batch, unless one job alone has more."""
 SOURCES_MAX: Final = 64
 """How many batches may be on their way at a time."""
-BUSY_MS: Final = 30 * SECOND
+BUSY_MS: Final = 10 * SECOND
 """How long other relays leave a batch to the relay that has numbered it. Both may send it: it is only more work."""
 IDLE: Final = Backoff(base=0.2, factor=1.5, cap=2.0, jitter=False)
 """How long to wait before the next look at a table without rows."""
