@@ -160,21 +160,6 @@ class Outbox:
         # PostgreSQL sends the notification with the commit, and only one for each transaction.
         return made.returning(func.pg_notify(self.table, "")) if dialect == "postgresql" else made
 
-    def read(self, namespace: str, queue: str, job: bytes) -> NewJob:
-        """Read the job of a row. Raises `InvalidArgument` if no relay of this app can enqueue it."""
-        if namespace != self.namespace:
-            raise InvalidArgument(
-                f"The row belongs to an outbox of namespace {namespace!r}, and this relay's app has "
-                f"{self.namespace!r}. Give each app a table of its own."
-            )
-        try:
-            found = _decode(job)
-        except MsgspecError:
-            raise InvalidArgument("The row has no job that this release can read.") from None
-        if found.queue != queue:
-            raise InvalidArgument(f"The row is for queue {queue!r}, and its job for queue {found.queue!r}.")
-        return found
-
     def status(self, engine: Engine) -> OutboxStatus:
         """Count the rows that are not jobs yet.
 
@@ -204,3 +189,19 @@ class Outbox:
         rows = self.rows.c
         columns = (rows.row, rows.queue, rows.id, rows.task, rows.error, rows.slot.is_not(None))
         return select(*columns).where(rows.error.is_not(None)).order_by(rows.row).limit(REFUSED_SHOWN)
+
+
+def read_job(app_namespace: str, namespace: str, queue: str, data: bytes) -> NewJob:
+    """Read the job of a row. Raises `InvalidArgument` if no relay of this app can enqueue it."""
+    if namespace != app_namespace:
+        raise InvalidArgument(
+            f"The row belongs to an outbox of namespace {namespace!r}, and this relay's app has {app_namespace!r}. "
+            "Give each app a table of its own."
+        )
+    try:
+        job = _decode(data)
+    except MsgspecError:
+        raise InvalidArgument("The row has no job that this release can read.") from None
+    if job.queue != queue:
+        raise InvalidArgument(f"The row is for queue {queue!r}, and its job for queue {job.queue!r}.")
+    return job

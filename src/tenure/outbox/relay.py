@@ -27,7 +27,7 @@ from tenure.core.errors import InvalidArgument, TenureError, is_away
 from tenure.core.job import NewJob
 from tenure.core.limits import SECOND
 from tenure.core.steps import Command, Steps
-from tenure.outbox.outbox import Outbox
+from tenure.outbox.outbox import Outbox, read_job
 from tenure.outbox.tables import explained, lock_for_writes
 from tenure.outbox.waits import Wait, wait_for
 from tenure.runtime.log import log_event
@@ -245,7 +245,7 @@ class Relay:
 
     def _read(self, namespace: str, queue: str, data: bytes) -> tuple[NewJob | None, str]:
         try:
-            return self._outbox.read(namespace, queue, data), ""
+            return read_job(self._outbox.namespace, namespace, queue, data), ""
         except InvalidArgument as error:
             return None, str(error)
 
