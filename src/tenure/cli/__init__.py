@@ -88,13 +88,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _handle_signals(words: Sequence[str]) -> None:
     """Let signals end the command, also if its caller has blocked them.
 
-    A worker, an autoscaler or a relay that gets SIGTERM before it has started anything ends in good order, also as the first
-    process of a container, where the default is to ignore it. Its handler raises no exception: a signal may come in the
-    middle of code that swallows one, such as a finalizer, and would be lost.
+    A worker, an autoscaler or a relay that gets SIGTERM before it has started anything ends in good order, also as the
+    first process of a container, where the default is to ignore it. Its handler raises no exception: a signal may come
+    in the middle of code that swallows one, such as a finalizer, and would be lost.
     """
-    if (
-        words[:1] in (["worker"], ["dev"], ["autoscale"], ["relay"])
-        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    ):
+    if words and words[0] in _SERVICES and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
