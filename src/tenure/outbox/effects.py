@@ -88,7 +88,7 @@ async def aonce(session: AnyAsyncSession) -> AsyncIterator[First]:
 def _job() -> Job:
     job = current_job()
     if job is None:
-        raise InvalidArgument("once belongs into a handler: no job runs here whose effect could be noted.")
+        raise InvalidArgument("once belongs into a handler: no job runs here.")
     return job
 
 

@@ -1,4 +1,4 @@
-"""The sessions and connections of SQLAlchemy in whose transactions this package writes."""
+"""The sessions and connections of SQLAlchemy that this package writes with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL tables: rows of the outbox, the sources under which relays number them, and jobs whose effect is done."""
+"""The SQL tables: rows of the outbox, sources under which relays number them, and jobs with a committed effect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def sources_table(name: str, metadata: MetaData) -> Table:
 
 
 def done_table(metadata: MetaData) -> Table:
-    """Return the table of jobs whose effect is committed. `result`: JSON, see `First.save`."""
+    """Return the table of jobs with an effect that is committed. `result`: JSON, see `First.save`."""
     return Table(
         DONE_NAME,
         metadata,

@@ -43,7 +43,7 @@ class _Listener:
         try:
             if self._connection is None:
                 self._listen()
-                return  # what was committed before notifies nobody: the relay looks once more
+                return  # an earlier commit has sent no notification: the relay looks once more
             driver: Any = self._connection.connection.dbapi_connection
             for _ in driver.notifies(timeout=seconds, stop_after=1):
                 pass
@@ -53,7 +53,7 @@ class _Listener:
 
     def _listen(self) -> None:
         self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        self._connection.detach()  # it is none of the pool, which may be small
+        self._connection.detach()  # the pool may be small
         self._connection.exec_driver_sql(f'LISTEN "{self._channel}"')
 
     def close(self) -> None:
