@@ -83,6 +83,14 @@ def test_refused(shop: Shop) -> None:
         (lambda: chain(call, 5), "chain must be a call of a task"),  # type: ignore[arg-type]
         (lambda: chain(shop.square, call).enqueue(), "has no result before it: write square.call"),
         (lambda: chain(call, nothing).enqueue(), "nothing cannot take the result before it"),
+        (
+            lambda: chain(call, shop.total).enqueue(),
+            r"total takes list\[int \| None\], and square before it returns int",
+        ),
+        (
+            lambda: chain(shop.total.call([1]), shop.square).enqueue(),
+            "square takes int, and total before it returns None",
+        ),
         (lambda: chain(call, shop.square.using(id="mine").call(1)).enqueue(), "an id of its own"),
         (lambda: chain(call, shop.square.using(unique="k").call(1)).enqueue(), "cannot be unique"),
     ]

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tenure import Tenure, group
+from tenure import Tenure, chain, group
 from tenure.cli import commands
 from tenure.cli.errors import run
+from tenure.core.flows import MemberRange
 
 Cli = Callable[..., tuple[int, Any]]
 
@@ -56,6 +57,7 @@ def test_flows_are_listed_shown_retried_and_cancelled(app: Tenure, cli: Cli) -> 
     assert "It waits for 3 of 3 members." in cli("flow", second.id)[1]
     assert "Members that run again: 1." in cli("flow", first.id, "--retry")[1]
     assert "It was cancelled: no need" in cli("flow", second.id, "--cancel", "no need")[1]
+    assert "└ 0 to 2  cancelled\n" in cli("flow", second.id)[1]
     shown = cli("flow", second.id, "--json")[1]
     assert (shown["flow"]["cancelled"], len(shown["failed"])) == (3, 3)
 
@@ -75,3 +77,23 @@ def test_mistakes(cli: Cli) -> None:
     status, text = cli("flow", "no id")
     assert status == 2
     assert "flow must be an id" in text
+
+
+def test_flows_in_flows_are_shown_as_a_tree(app: Tenure, cli: Cli) -> None:
+    task = app.task(name="half", queue="maths", retries=0)(half)
+    inner = chain(task.call(1), task.using(delay=60).call(2), task.call(3))
+    flow = group([task.call(0), inner, *[task.call(n) for n in range(1, 502)]]).enqueue()
+    app.testing().drain(raises=False)
+    tree = [
+        "├   0  failed",
+        "├   1  chain: open, 2 of 3 left",
+        "│ ├ 0  completed",
+        "│ └ 1 to 2  has not ended",
+        "├ 2 to 499  completed",
+        "└ more",
+    ]
+    assert "\n".join(tree) in cli("flow", flow.id)[1]
+    shown = cli("flow", flow.id, "--json")[1]["flow"]
+    assert shown["members"][0] == {"first": 0, "last": 0, "state": "failed"}
+    assert (shown["members"][1]["number"], shown["members"][1]["state"], shown["has_more"]) == (1, "open", True)
+    assert flow.tree(most=1).members == (MemberRange(0, 0, "failed"),)

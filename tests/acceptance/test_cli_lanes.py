@@ -234,6 +234,9 @@ def test_what_is_out_of_the_ordinary_in_one_word():
     settings = QueueSettings(max_length=5, lane_failure=LaneFailure.BLOCK, paused=True)
     table = overview.queue_table([QueueView("q", {State.READY: 1}, {}, settings, 3, 2)], 0.0)
     assert plain(table).endswith("  paused,parked_lanes=3,blocked_lanes=2,max_length=5,lane_failure=block")
+    sending = QueueView("q", {State.READY: 1}, outgoing=7, outgoing_ms=1_000)
+    assert "outgoing" not in plain(overview.queue_table([sending], 6_000.0))
+    assert plain(overview.queue_table([sending], 6_001.0)).endswith("  outgoing=7")
     # On a terminal lines are broken at the commas, and nowhere else.
     shown = table.fitted(60)
     assert shown.rows[0]["notes"] == "paused, parked_lanes=3, blocked_lanes=2, max_length=5, lane_failure=block"

@@ -11,13 +11,18 @@ import pytest
 from tenure import (
     FlowNotFound,
     FlowState,
+    Group,
     GroupEnded,
     InvalidArgument,
+    JobFailed,
     JobView,
     QueueFull,
     ResultTimeout,
+    Retry,
     State,
     Tenure,
+    chain,
+    current_job,
     group,
 )
 
@@ -232,3 +237,98 @@ def test_a_block_that_cannot_enqueue_its_last_members_cancels_the_flow(shop: Sho
     with pytest.raises(QueueFull):
         members.__exit__(None, None, None)
     assert members.flow.view().state is FlowState.CANCELLED
+
+
+def test_a_group_of_groups_and_chains(shop: Shop) -> None:
+    """Its results are those of its parts; a task takes them."""
+    parts: list[Any] = [
+        shop.square.call(2),
+        chain(shop.square.call(2), shop.hidden, shop.square),
+        group([shop.square.call(3), chain(shop.square.call(1), shop.square)], results=True),
+        group([]),
+    ]
+    flow = group(parts, results=True).enqueue(on_success=shop.total)
+    shop.drain()
+    assert flow.results() == [4, 256, [9, 1], None]
+    view = flow.view()
+    assert (view.state, view.total, view.completed) == (FlowState.COMPLETED, 4, 4)
+
+
+def test_what_follows_a_group_may_be_a_flow(shop: Shop) -> None:
+    first = group([shop.square.call(1), shop.square.call(-1)])
+    flow = first.enqueue(on_end=chain(shop.done.call("end"), group([shop.done.call("a"), shop.done.call("b")])))
+    assert shop.drain() == [1, -1, ("end",), ("a",), ("b",)]
+    assert flow.view().state is FlowState.FAILED
+    shop.bad.clear()
+    assert flow.retry() == 1
+    assert shop.drain() == [-1, ("end",), ("a",), ("b",)]
+
+
+def test_failures_deep_in_a_flow_are_listed_and_retried(shop: Shop) -> None:
+    inner = group([chain(shop.square.call(-1), shop.square), shop.square.call(5)])
+    flow = chain(inner, shop.done.call("after")).enqueue()
+    assert shop.drain() == [-1, 5]
+    [job], after = flow.failed()
+    assert (job.id, job.state, after) == (f"{flow.id.partition('/')[2]}.0.0.0", State.FAILED, None)
+    assert shop.app.flow(f"{flow.id}.0").view().failed == 1
+    with pytest.raises(JobFailed, match="ValueError"):
+        flow.result(timeout=0)
+    shop.bad.clear()
+    assert flow.retry() == 1
+    assert shop.drain() == [-1, 1, ("after",)]
+    assert flow.view().state is FlowState.COMPLETED
+
+
+def test_members_add_members_to_their_group(shop: Shop) -> None:
+    """An attempt that fails adds none."""
+    tries: list[int] = []
+
+    def visit(depth: int) -> None:
+        tries.append(depth)
+        if depth:
+            job = current_job()
+            assert job is not None
+            job.group.add(visits.call(depth - 1), visits.using(queue="done").call(depth - 1))
+        if tries.count(2) == 1:
+            raise Retry(delay=0)
+
+    visits = shop.app.task(name="visit", queue="hidden")(visit)
+    flow = group([visits.call(2)]).enqueue(on_end=shop.done.call("end"))
+    assert shop.drain() == [("end",)]
+    assert sorted(tries) == [0] * 4 + [1] * 2 + [2] * 2
+    assert flow.view().completed == 7
+
+
+def test_only_members_of_groups_add_members(shop: Shop) -> None:
+    errors: list[str] = []
+
+    def add() -> None:
+        job = current_job()
+        assert job is not None
+        try:
+            job.group.add(shop.square.using(unique="k").call(1))
+        except InvalidArgument as error:
+            errors.append(str(error))
+
+    adds = shop.app.task(name="add")(add)
+    adds.enqueue()
+    chain(adds.call(), shop.done.call("end")).enqueue()
+    group([adds.call()]).enqueue()
+    shop.drain()
+    assert [error.partition(":")[2] for error in errors] == [
+        *[" this job is not a member of a group. A chain takes no more members."] * 2,
+        " a member cannot be unique: another job could stand for it.",
+    ]
+
+
+def test_flows_go_eight_deep(shop: Shop) -> None:
+    def deep(levels: int) -> Group:
+        return group([deep(levels - 1) if levels > 1 else shop.square.call(levels)])
+
+    flow = deep(8).enqueue()
+    assert shop.drain() == [1]
+    assert flow.view().state is FlowState.COMPLETED
+    with pytest.raises(InvalidArgument, match="at most 8 deep"):
+        deep(9).enqueue()
+    with pytest.raises(InvalidArgument, match="at most 1,000 jobs in a chain, or in a flow within another one"):
+        group([group(shop.square.call(n) for n in range(1_001))]).enqueue()

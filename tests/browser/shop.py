@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from redis import Redis
 
-from tenure import Cron, Every, Limit, Tenure
+from tenure import Cron, Every, Limit, Tenure, chain, group
 from tenure.core import limits
 from tenure.core.job import ErrorInfo
 from tenure.core.latency import Times
@@ -148,6 +148,15 @@ def fill(app: Tenure, driver: SyncDriver) -> dict[str, str]:
     driver.run(app.engine.lease(WORKER, ("mail",), 2, limits.HOUR))
     app.control.pause("mail")
     app.limits.set("mail", concurrency=2)
+    print_page = tasks["shop.thumbnail"].using(queue="albums")
+    pages = [print_page.call(f"page{n}") for n in range(70)]
+    cover = chain(
+        print_page.call("cover"), print_page.call("bound"), group([print_page.call("a"), print_page.call("b")])
+    )
+    jobs["flow"] = group([cover, *pages]).enqueue(on_success=tasks["shop.report"].call()).id
+    for _ in range(9):
+        end("albums", Completed())
+    end("albums", Failed(ErrorInfo("OutOfPaper", "tray 2 is empty", "")))
     app.schedules.add("nightly", tasks["shop.report"].call(), Cron("0 2 * * *"), queue="reports")
     app.schedules.add("poll", b"x", Every(hours=1), queue="reports")
     return jobs

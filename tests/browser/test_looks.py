@@ -22,6 +22,7 @@ def paths(shop: Shop) -> list[str]:
     jobs = [f"jobs/images/{shop.jobs[name]}" for name in ("failed", "active", "ready")]
     lists = ["queues", "jobs", "errors", "lanes", "lanes?queue=payments&state=ready", "schedules", "limits", "workers"]
     others = ["queues/images", "queues/images?reasons=1", "lanes/payments/customer:7", "audit"]
+    others += ["flows", "flows?queue=albums", f"flows/{shop.jobs['flow']}"]
     return ["", *lists, *others, *jobs, f"jobs/payments/{shop.jobs['behind']}"]
 
 

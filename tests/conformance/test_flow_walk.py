@@ -123,7 +123,7 @@ class Walk:
 def test_a_walk(world: World, seed: int) -> None:
     walk = Walk(world, seed)
     walk.make()
-    assert world.run(walk.flows.seal_flow("q", "F", MEMBERS))
+    assert world.run(walk.flows.seal_flow("q", "F"))
     for n in range(STEPS):
         walk.step()
         if n % 20 == 0:

@@ -160,8 +160,15 @@ def test_a_queue_that_refuses_jobs_gets_them_later(world: World) -> None:
     assert ids_of(world, "other") == ["c"]
     (refused,) = world.maintain().refused
     assert refused.queue == "bad"
+    waiting = world.run(world.engine.queue("q"))
+    ended_ms = world.view("a").ended_ms
+    assert waiting.outgoing == 1
+    assert ended_ms is not None
+    assert abs(waiting.outgoing_ms - ended_ms) < 1_000
     world.repair("bad")
     assert world.maintain().refused == ()
+    assert (waiting := world.run(world.engine.queue("q"))).outgoing == 0
+    assert waiting.outgoing_ms is None
     assert ids_of(world, "bad") == ["b"]
     world.audit()
 

@@ -38,7 +38,7 @@ BESIDES = ("task_always_eager", "is_async=False", "StubBroker", "InMemoryBroker"
 OWN = {
     *(Feature.IDS, Feature.TASKS, Feature.BYTES, Feature.TEXT, Feature.COUNTS, Feature.UNROUTABLE, Feature.EXTEND),
     *(Feature.LANES, Feature.LANE_POLICIES, Feature.UNIQUE, Feature.PERSISTENT, Feature.MAX_LENGTH, Feature.QUIET),
-    *(Feature.SNOOZE, Feature.HISTORY, Feature.STACKS),
+    *(Feature.SNOOZE, Feature.HISTORY, Feature.STACKS, Feature.AT_MOST_ONCE),
 }
 """Features that other queues do not have, or do not name."""
 

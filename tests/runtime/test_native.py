@@ -269,3 +269,21 @@ async def test_a_worker_that_ran_no_job_writes_no_history(redis_url):
 
 def exists(key: str) -> Steps[int]:
     return (yield Command(("EXISTS", key)))
+
+
+@pytest.mark.parametrize("kind", ["loop", "thread"])
+async def test_a_stop_ends_what_runs_at_most_once_and_returns_what_has_not_begun(redis_url, kind):
+    gate, begun, over = Gate(), threading.Semaphore(0), threading.Event()
+
+    def in_thread() -> None:
+        begun.release()
+        over.wait(30)
+
+    async with place(redis_url, gated(gate) if kind == "loop" else task(in_thread)) as here:
+        await here.add("a", "b", "c", at_most_once=True)
+        for _ in range(2):
+            await (gate.begun.get() if kind == "loop" else asyncio.to_thread(begun.acquire))
+    over.set()
+    views = [await asked(redis_url, here.engine.job("q", id)) for id in "abc"]
+    found = [(view.state, view.error and view.error.type) for view in views if view]
+    assert found == [*[(State.BROKEN, "AtMostOnce")] * 2, (State.READY, None)]

@@ -553,7 +553,9 @@ _FLOWS: Final = (
     Mutant("group-ends-unsealed", "group.sealed ~= '1' or ", ""),
     Mutant("group-ends-early", "tonumber(group.ended) ~= total or ", ""),
     Mutant("group-ends-twice", " or group.state ~= 'open' then return end", " then return end"),
-    Mutant("success-after-a-failure", "if is_complete and group.on_success", "if group.on_success"),
+    Mutant(
+        "success-after-a-failure", "if is_complete then follow(group.on_success", "if true then follow(group.on_success"
+    ),
     Mutant("end-with-one-id", "group.on_end, '-' .. round", "group.on_end, ''"),
     Mutant("retry-without-word", "sending.send({ sending.word_of(id, shape, 'again') })", "", ("retry",)),
     Mutant("retry-counts-on", "or 'completed', '^%S+'), -1)", "or 'completed', '^%S+'), 0)"),
@@ -561,8 +563,17 @@ _FLOWS: Final = (
     Mutant("word-before-an-earlier-one", "members.place and call('EXISTS', key('out:' .. members.place)) == 0", "true"),
     Mutant("bad-end-without-word", "  sending.send({ sending.word_of(id, shape, state) })\n", ""),
     Mutant("results-are-dropped", "elseif group.results == '1' then", "elseif false then", ("take",)),
-    Mutant("sealed-group-grows", "if group.state ~= 'open' or group.sealed == '1' then return 0 end", ""),
+    Mutant("sealed-group-grows", "group.state ~= 'open' or group.sealed == '1'", "false"),
     Mutant("first-failure-stops-nothing", "if group.policy == 'cancel' and not group.reason", "if false", ("take",)),
+    Mutant("numbers-come-twice", "call('HSET', flow.key(id), 'total', group.total + count)", "", ("flow_grow",)),
+    Mutant("added-member-not-counted", "group.total = group.total + 1", "", ("take",)),
+    Mutant("inner-end-without-word", "  report(id, state, result)\n  for", "  for"),
+    Mutant("inner-retry-without-word", "report(id, 'again', '')", ""),
+    Mutant("inner-result-is-lost", "  report(id, state, result)\n  for", "  report(id, state, '')\n  for"),
+    Mutant("empty-inner-group-stays", "flow.end_if_over(id, flow.of(id))", ""),
+    Mutant("unsealed-for-ever", "call('SADD', key('stopping'), id)", "", ("maintain",)),
+    Mutant("sealed-but-still-listed", "call('ZREM', key('flows_unsealed'), id)\n  flow.end", "flow.end"),
+    Mutant("all-elements-begin-at-once", "if is_chain and n > 1 then", "if false then"),
 )
 MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS + _TRANSFER + _FLOWS
 

@@ -14,7 +14,8 @@ from tenure.engines.kit.config import NEVER_MS
 
 SHAPE_KEYS: Final = frozenset(
     b"turns lanes limits busy parked blocked priorities unique windows again cancelling progress holds expires"
-    b" schedules ticks due moved then outs in flows flows_over stopping".split()
+    b" schedules ticks due moved then outs in flows flows_over flows_unsealed"
+    b" stopping".split()
 )
 
 
@@ -42,6 +43,7 @@ def shape_faults(found: Mapping[bytes, Key]) -> list[str]:
         *_schedules(found),
         *_expiries(found),
         *_follow_ups(found),
+        *_flows(found),
     ]
 
 
@@ -193,6 +195,24 @@ def _follow_ups(found: Mapping[bytes, Key]) -> list[str]:
     wrong = [f"jobs follow {id!r}, which is gone" for id in _value(found, b"then", {}) if id not in there]
     listed = _value(found, b"outs", set()) ^ _named(found, b"out:").keys()
     return wrong + [f"jobs for {queue!r} are on their way, or it is listed, not both" for queue in listed]
+
+
+def _flows(found: Mapping[bytes, Key]) -> list[str]:
+    """The numbers of a flow and its bits agree, and it has ended exactly when it is sealed and all members have."""
+    wrong = []
+    for id in _value(found, b"flows", {}):
+        flow = _value(found, b"flow:" + id, {})
+        if not flow:  # maintenance removes the id
+            continue
+        bits = int.from_bytes(_value(found, b"flow:" + id + b":ended", b"")).bit_count()
+        ended, total = int(flow[b"ended"]), int(flow[b"total"])
+        counted = sum(int(flow[state]) for state in (b"completed", b"failed", b"cancelled"))
+        is_over = flow[b"sealed"] == b"1" and ended == total
+        if not (bits <= ended == counted <= total and (b"chain" in flow or bits == ended)):
+            wrong.append(f"flow {id!r} has {bits} bits, and {flow!r}")
+        if is_over != (flow[b"state"] != b"open"):
+            wrong.append(f"flow {id!r} is over or open, not both: {flow!r}")
+    return wrong
 
 
 def _schedules(found: Mapping[bytes, Key]) -> list[str]:

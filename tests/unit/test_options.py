@@ -231,6 +231,7 @@ OPTIONS: dict[str, Any] = {
     "share": "tenant 7",
     "expires": 30,
     "on_failed": lambda task: task.call(2),
+    "at_most_once": True,
 }
 """A value of each option that a job has; for some, what makes it for a task."""
 
@@ -295,6 +296,17 @@ class TestExpires:
         task = app.task(double, expires=datetime(2100, 1, 1, tzinfo=UTC))
         with pytest.raises(InvalidArgument, match="expires must be seconds, which count from each tick"):
             app.schedules.add("s", task.call(1), Every(hours=1))
+
+
+class TestAtMostOnce:
+    def test_there_are_no_retries(self, app, engine):
+        once = app.task(double, at_most_once=True)
+        once.enqueue(1)
+        once.using(at_most_once=False).enqueue(1)
+        assert [job.retries for job in engine.enqueued] == [0, None]
+        for options, other in (({"retries": 2}, "retries=2"), ({"persistent": True}, "persistent")):
+            with pytest.raises(InvalidArgument, match=f"at_most_once cannot go with {other}"):
+                once.using(**options).enqueue(1)
 
 
 class TestUnique:

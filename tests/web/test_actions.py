@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenure import Every, State, Tenure
+from tenure import Every, State, Tenure, group
 from tenure.core.limits import PAGE_MAX
 from tests.web.conftest import SAME_SITE, Browser, Fail
 
@@ -120,6 +120,22 @@ def test_jobs_are_enqueued(app: Tenure, browser: Browser) -> None:
     assert browser.post("enqueue", {"queue": "raw"}, payload="text").json["done"] == 1
     assert browser.post("enqueue", {"queue": "images"}, task="shop.other", payload="[]").status == 400
     assert browser.post("enqueue", {"queue": "images"}, task="shop.thumbnail", payload="[[1,2,3],{}]").status == 422
+
+
+def test_flows(app: Tenure, browser: Browser) -> None:
+    task = app.task(name="fails", queue="q", retries=0)(lambda: 1 / 0)
+    flow = group([task.call(), task.using(delay=60).call()]).enqueue()
+    app.testing().drain(raises=False)
+    select = {"flow": flow.id}
+    assert browser.post("flow_retry", select).json == {"done": 1}
+    assert flow.view().left == 2
+    assert browser.post("flow_cancel", select, reason="no need").json == {"done": 1}
+    assert flow.view().reason == "no need"
+    with app.open_group("q") as members:
+        assert browser.post("flow_seal", {"flow": members.flow.id}).json == {"done": 1}
+        assert members.flow.view().sealed
+    assert browser.post("flow_seal", {"flow": "q/gone"}).status == 409
+    assert browser.post("flow_cancel", {"flow": "no id"}).status == 400
 
 
 def test_queues_lanes_schedules_limits_and_runs(app: Tenure, browser: Browser) -> None:

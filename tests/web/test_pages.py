@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from tenure import Every, Limit, Tenure
+from tenure import Every, Limit, Tenure, chain, group
 from tenure.core.job import ErrorInfo
 from tenure.core.outcome import Failed
 from tenure.core.shape import Progress
@@ -19,7 +21,7 @@ from tenure.web import dashboard, pages, shown
 from tenure.web.redact import HIDDEN, Redactor
 from tests.web.conftest import Browser, Fail, Serve
 
-PAGES = ("", "queues", "jobs", "errors", "lanes", "schedules", "limits", "workers", "audit")
+PAGES = ("", "queues", "jobs", "errors", "lanes", "flows", "schedules", "limits", "workers", "audit")
 STATIC = Path(__file__).parents[2] / "src" / "tenure" / "web" / "static"
 FRAGMENT = {"Accept": "text/vnd.tenure.fragment+html"}
 XSS = (
@@ -91,6 +93,28 @@ def test_all_links_are_relative_and_lead_somewhere(app: Tenure, browser: Browser
                 link.removeprefix("./").replace("../", "") if ups == depth else f"{path.rpartition('/')[0]}/{link}"
             )
     assert {"queues/q", "jobs/q/j", "lanes/q/user%3A1"} <= seen
+
+
+def test_a_flow_is_drawn_with_all_flows_in_it(app: Tenure, browser: Browser) -> None:
+    def half(n: int) -> float:
+        return 1 / n
+
+    task = app.task(name="half", queue="q", retries=0)(half)
+    flow = group([task.call(n) for n in range(60)] + [chain(task.call(1), task.using(delay=60).call(2))]).enqueue()
+    app.testing().drain(raises=False)
+    page = browser.page(f"flows/{flow.id}").text
+    assert "61, 59 completed, 1 failed, 0 cancelled, 1 left" in page
+    squares = Counter(re.findall(r'<rect class="(\w+)" x', page))
+    assert squares == {"completed": 60, "failed": 1, "open": 1}
+    assert len(re.findall(r'<rect class="frame open"', page)) == 2
+    assert "ZeroDivisionError" in page
+    (job,) = flow.failed()[0]
+    assert f'href="../../flows/{flow.id}"' in browser.page(f"jobs/q/{job.id}").text
+    assert flow.id in browser.page("flows").text
+    assert flow.id in browser.page("flows?queue=q").text
+    assert browser.page("flows/q/gone").status == 404
+    assert browser.get("flows?queue=q")["flows"][-1]["id"] == flow.id
+    assert browser.get(f"flows/{flow.id}")["flow"]["left"] == 1
 
 
 @pytest.mark.parametrize("text", XSS)

@@ -86,10 +86,10 @@ class DefinesTasks:
         `on_failure`: a function that is called with the `Job` and an `ErrorInfo` after a job ended in `failed` or
         `broken`. `on_success`: one that is called with the `Job` and its result after it ended in `completed`. Options
         left out fall back to `queue_defaults`, then to the app's `defaults`. `lane`, `lane_limit`, `priority`,
-        `unique`, `persistent`, `limits`, `share`, `expires`: see `Task.using`. `run_in`: "process" (a timeout can kill
-        it), "thread", or "loop" (async functions). `max_memory`: how many more megabytes a job process may use.
-        `schedule`: when it runs by itself, a `Cron`, an `Every`, a `Schedule`, or a list. Raises `InvalidArgument`,
-        also for annotations unfit for JSON.
+        `unique`, `persistent`, `limits`, `share`, `expires`, `on_failed`, `at_most_once`: see `Task.using`. `run_in`:
+        "process" (a timeout can kill it), "thread", or "loop" (async functions). `max_memory`: how many more megabytes
+        a job process may use. `schedule`: when it runs by itself, a `Cron`, an `Every`, a `Schedule`, or a list.
+        Raises `InvalidArgument`, also for annotations unfit for JSON.
         """
         own = rules_of(options, OF_RUN | OF_SHAPE | OF_TASK)
         shape: Any = {name: value for name, value in options.items() if name in OF_SHAPE}

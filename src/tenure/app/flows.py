@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenure.client.flows import Flow
-from tenure.client.groups import KEEP_S, Follows, IfOneFails, OpenGroup, Rules
+from tenure.client.groups import KEEP_S, OPEN_S, Follows, IfOneFails, OpenGroup, Rules
 from tenure.core import names
 from tenure.core.errors import invalid
 from tenure.core.features import Feature
@@ -29,7 +29,7 @@ class WithFlows:
         Raises `InvalidArgument` for what cannot be an id.
         """
         queue, slash, key = str(id).partition("/")
-        if not slash or not (key.isascii() and key.isalnum()):
+        if not slash or not (key.isascii() and key.replace("-", "").replace(".", "").isalnum()):
             raise invalid("flow", 'an id as `Flow.id` has it, "<queue>/<key>"', names.shown(id))
         return Flow(self._client, names.queue_name(queue), key)
 
@@ -42,6 +42,7 @@ class WithFlows:
         if_one_fails: IfOneFails = "wait",
         results: bool = False,
         keep: float | timedelta = KEEP_S,
+        open_for: float | timedelta = OPEN_S,
     ) -> OpenGroup:
         """Return a group that gets its members one by one, in a `with` block. It ends no earlier than the block.
 
@@ -50,9 +51,10 @@ class WithFlows:
                     group.add(resize.call(path))
 
         `queue`: where the record of the flow is; the members may be of any queue. The other arguments are as for
-        `Group.enqueue`. An error in the block cancels the flow. If the program dies in it, the flow stays open:
-        `tenure flow ID --seal` or `--cancel` end it. Raises `InvalidArgument` and `UnsupportedFeature`.
+        `Group.enqueue`. An error in the block cancels the flow. If the program dies in it, the flow stays open until
+        `tenure flow ID --seal` or `--cancel`, and is cancelled when `open_for` seconds have passed, a week by default.
+        Raises `InvalidArgument` and `UnsupportedFeature`.
         """
         self._client.require(Feature.FLOWS)
-        rules = Rules(on_success, on_end, if_one_fails, names.flag(results, "results"), keep)
+        rules = Rules(on_success, on_end, if_one_fails, names.flag(results, "results"), keep, open_for)
         return OpenGroup(self._client, rules.flow(self._client, names.queue_name(queue)))

@@ -198,7 +198,8 @@ class Task(Generic[P, R, C]):
         with a priority. `expires`: seconds, a `timedelta` or a `datetime`; a job that no worker has claimed by then, a
         retry included, ends in `cancelled` with the error type `Expired`. `on_failed`: a call that is enqueued when the
         job ends in `failed` or `broken` or expires, or is purged or discarded while it waits; its
-        header `failed_job` names the job, as "queue/id".
+        header `failed_job` names the job, as "queue/id". `at_most_once`: the job is not retried, and ends in `broken`
+        when its worker dies or stops before the job has ended.
 
         None keeps an option, except for `timeout` (no limit), `lane`, `share`, `unique`, `expires` and `on_failed`
         (none). Raises `InvalidArgument` for a wrong option, and for options that contradict each other.

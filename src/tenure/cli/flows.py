@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -12,9 +12,9 @@ from tenure.cli.output.tables import Answer, Table
 from tenure.cli.output.text import ago
 from tenure.cli.reach import reaching
 from tenure.core import limits as bounds
-from tenure.core.flows import FlowState, FlowView
+from tenure.core.flows import FlowState, FlowTree, FlowView, MemberRange
 from tenure.core.job import JobView
-from tenure.manage.documents import flow_document, job_document
+from tenure.manage.documents import flow_document, job_document, tree_document
 
 
 @click.argument("queue", required=False)
@@ -58,9 +58,13 @@ def flow(id: str, reason: str | None, retries: bool, seals: bool, app: Tenure) -
     if reason is not None or retries or seals:
         view = found.view()
     jobs, after = found.failed()
-    document = {"flow": flow_document(view), "failed": [job_document(job) for job in jobs]}
+    tree = found.tree()
+    document = {"flow": tree_document(tree), "failed": [job_document(job) for job in jobs]}
     more = "There are more: `app.flow(id).failed(after)` reads all." if after else ""
-    return Answer(document, [_table([view]), *[_failed(jobs, more)] * bool(jobs)], [*notes, *_waits(view)])
+    shown: list[str | Table] = [_table([view])]
+    shown += ["\n".join(_branches(tree))] if tree.members else []
+    shown += [_failed(jobs, more)] if jobs else []
+    return Answer(document, shown, [*notes, *_waits(view)])
 
 
 def _table(views: Sequence[FlowView]) -> Table:
@@ -93,6 +97,27 @@ def _failed(jobs: Sequence[JobView], more: str) -> Table:
         for job in jobs
     )
     return Table("Members that did not complete", rows, below=more)
+
+
+def _branches(tree: FlowTree, before: str = "") -> Iterator[str]:
+    """The members in lines, one for each row of them in one state."""
+    width = len(f"{tree.view.total - 1:,}")
+    for n, one in enumerate(tree.members, 1):
+        is_last = n == len(tree.members) and not tree.has_more
+        line = f"{before}{'└' if is_last else '├'} "
+        if isinstance(one, FlowTree):
+            kind, view = "chain" if one.view.is_chain else "group", one.view
+            yield f"{line}{one.number:>{width},}  {kind}: {view.state.value}, {view.left:,} of {view.total:,} left"
+            yield from _branches(one, f"{before}{' ' if is_last else '│'} ")
+        else:
+            state = "has not ended" if one.state == FlowState.OPEN else one.state
+            yield f"{line}{_numbers(one):>{width}}  {state}"
+    if tree.has_more:
+        yield f"{before}└ more"
+
+
+def _numbers(members: MemberRange) -> str:
+    return f"{members.first:,}" if members.first == members.last else f"{members.first:,} to {members.last:,}"
 
 
 def _waits(view: FlowView) -> list[str]:

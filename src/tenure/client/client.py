@@ -259,7 +259,7 @@ class Client:
             options.id is not None,
             task=source.task,
             timeout_ms=timeout_ms,
-            retries=options.retries,
+            retries=0 if shape.at_most_once else options.retries,
             shape=shape,
             headers=options.headers or None,
         )

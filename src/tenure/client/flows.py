@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -16,7 +17,7 @@ from tenure.core import limits, names
 from tenure.core.encoding.codec import decode_json
 from tenure.core.engine import Feature
 from tenure.core.errors import FlowNotFound, InvalidArgument, JobFailed, ResultTimeout
-from tenure.core.flows import FlowState, FlowView, flow_id
+from tenure.core.flows import FlowState, FlowTree, FlowView, MemberRange, flow_id, member_id
 from tenure.core.job import JobView
 from tenure.core.steps import Steps
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 2.0
 """A caller that waits for the end of a flow looks at least this often, even if messages are lost."""
+TREE_MOST: Final = 500
+"""Members of a flow that a tree reads, and ranges of them that it has."""
 RESULTS_MOST: Final = 1_000
 """Results that one call returns."""
 
@@ -107,9 +110,9 @@ class Flow:
             while after:
                 more, after = flow.failed(after)
 
-        A member may come twice. None: this was the last page.
+        A member may come twice. A member that is a flow gives its own. None: this was the last page.
         """
-        members, on = yield from self._client.flows.failed_members(self._queue, self._key, after)
+        members, on = yield from self._failed(after)
         found: list[JobView] = []
         for member, queue in members:
             view = yield from self._client.engine.job(queue, member)
@@ -117,6 +120,22 @@ class Flow:
         return found, None if on == "0" else on
 
     afailed = asynchronous(failed)
+
+    def _failed(self, after: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
+        """A page of the jobs that did not complete, each with its queue, those in inner flows too."""
+        members, on = yield from self._client.flows.failed_members(self._queue, self._key, after)
+        found: list[tuple[str, str]] = []
+        for member, queue in members:
+            if queue:
+                found.append((member, queue))
+                continue
+            inner, at = Flow(self._client, self._queue, member), "0"
+            for _ in range(limits.PURGE_ROUNDS):
+                more, at = yield from inner._failed(at)
+                found += more
+                if at == "0":
+                    break
+        return found, on
 
     @blocking
     def results(self, after: int = 0) -> Steps[list[Any]]:
@@ -161,12 +180,50 @@ class Flow:
         if view.state is FlowState.COMPLETED:
             [stored] = yield from self._client.flows.member_results(self._queue, self._key, view.total - 1, 1)
             return decode_json(stored) if stored else None
-        members, _ = yield from self._client.flows.failed_members(self._queue, self._key)
+        members, _ = yield from self._failed()
         for member, queue in members:
             job = yield from self._client.engine.job(queue, member)
             if job is not None:
                 raise failure(job)
         raise JobFailed(view.state.value, "", view.reason or "a member was removed", id=self.id, task=None)
+
+    @blocking
+    def tree(self, most: int = TREE_MOST) -> Steps[FlowTree]:
+        """Return the flow with its members, and the members of flows in it.
+
+            for part in flow.tree().members:
+                print(part)                                 # MemberRange(first=0, last=41, state='completed')
+
+        The first 500 members of each, in at most `most` ranges. Raises `FlowNotFound`, and `InvalidArgument` for a
+        wrong number.
+        """
+        names.count(most, "most", least=1, most=TREE_MOST)
+        view = yield from self._view()
+        tree, _ = yield from self._tree(view, most)
+        return tree
+
+    atree = asynchronous(tree)
+
+    def _tree(self, view: FlowView, most: int, number: int | None = None) -> Steps[tuple[FlowTree, int]]:
+        """The tree, and how many more ranges may be in it."""
+        count = min(view.total, TREE_MOST)
+        rows = yield from self._client.flows.flow_members(self._queue, self._key, 0, count)
+        members: list[MemberRange | FlowTree] = []
+        for n, (state, inner) in enumerate(rows):
+            last = members[-1] if members else None
+            state = state or FlowState.OPEN.value
+            if inner is None and isinstance(last, MemberRange) and last.state == state:
+                members[-1] = replace(last, last=n)
+                continue
+            if not most:
+                return FlowTree(view, tuple(members), True, number), 0
+            most -= 1
+            if inner is None:
+                members.append(MemberRange(n, n, state))
+            else:
+                one, most = yield from Flow(self._client, self._queue, member_id(self._key, n))._tree(inner, most, n)
+                members.append(one)
+        return FlowTree(view, tuple(members), view.total > count, number), most
 
     @blocking
     def cancel(self, reason: str = "") -> Steps[bool]:
@@ -191,7 +248,7 @@ class Flow:
         """
         count, after = 0, "0"
         for _ in range(limits.PURGE_ROUNDS):
-            members, after = yield from self._client.flows.failed_members(self._queue, self._key, after)
+            members, after = yield from self._failed(after)
             for member, queue in members:
                 count += yield from self._client.engine.retry(queue, member)
             if after == "0":

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Generic,
-    Literal,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from msgspec import structs
-
-from tenure.client.call import Built, TaskCall
+from tenure.client.call import TaskCall
 from tenure.client.client import a_loop_runs, asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
 from tenure.client.flows import RESULTS_MOST, Flow
+from tenure.client.parts import (
+    AnyTask,
+    FlowPart,
+    Member,
+    Place,
+    callback,
+    client_of,
+    flow_with,
+    queue_of,
+    seen,
+    started,
+)
 from tenure.core import limits, names
 from tenure.core.errors import GroupEnded, InvalidArgument, invalid
-from tenure.core.flows import Callback, NewFlow, member_id, membership
+from tenure.core.flows import Callback, Element, NewFlow, as_member, member_id, membership, numbered
 from tenure.core.functions import without_warning
-from tenure.core.job import NewJob
-from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
@@ -39,28 +33,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tenure.client.client import Client
-    from tenure.client.options import Options
 
-R = TypeVar("R")
 KEEP_S: Final = 86_400
 """How long the record of a group stays after its end."""
 PAGE: Final = limits.MAX_BATCH
 """Members that are enqueued together."""
+OPEN_S: Final = 7 * 86_400
+"""How long a group may stay open for more members."""
 _BROKEN_OFF: Final = "its enqueue was broken off"
 IfOneFails: TypeAlias = Literal["wait", "cancel"]
-Follows: TypeAlias = "TaskCall[Any] | AnyTask | None"
-"""What follows a group: a call, or a task that takes the results."""
-
-
-@runtime_checkable
-class AnyTask(Built, Protocol):
-    """A task of an app, in place of a call: it takes the list of results."""
-
-    name: str
-    __wrapped__: Any
-
-    @property
-    def options(self) -> Options: ...
+Follows: TypeAlias = "TaskCall[Any] | AnyTask | FlowPart | None"
+"""What follows a group: a call, a group or a chain, or a task that takes the results."""
 
 
 class _Maker:
@@ -72,31 +55,45 @@ class _Maker:
         self.flow = Flow(client, new.queue, new.id)
         self._total = 0
         self._queues: set[str] = set()
-        self._shape = Shape(flow=membership(new.queue, new.results))
+        self._membership = membership(new.queue, new.results)
 
     def begin(self) -> Steps[None]:
         return self.client.flows.open_flow(self.new)
 
-    def add(self, calls: Iterable[TaskCall[Any]]) -> Steps[None]:
+    def page(self, members: Iterable[Member]) -> list[Element]:
+        """Return members without their ids. Sends nothing. Raises what an enqueue refuses."""
+        place = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
+        return [
+            one._new(place)
+            if isinstance(one, FlowPart)
+            else Callback(as_member(self.client.job_of_call(one, "group"), self._membership, "group"))
+            for one in members
+        ]
+
+    def add(self, page: Sequence[Element]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
-        jobs = [as_member(self.client.job_of_call(call, "group"), self._shape, "group") for call in calls]
-        queues = {job.queue for job in jobs}
-        total = self._total + len(jobs)
-        if self.new.results and total > RESULTS_MOST and self.takes_results:
-            raise invalid("group", f"at most {RESULTS_MOST:,} calls, as a task takes the results", f"{total:,}")
-        if not (yield from self.client.flows.grow_flow(self.new.queue, self.new.id, total, queues - self._queues)):
+        if not page:
+            return
+        queues = {one.job.queue for one in page if isinstance(one, Callback)}
+        self._total += len(page)
+        if self.new.results and self._total > RESULTS_MOST and self.takes_results:
+            raise invalid("group", f"at most {RESULTS_MOST:,} calls, as a task takes the results", f"{self._total:,}")
+        first = yield from self.client.flows.grow_flow(self.new.queue, self.new.id, len(page), queues - self._queues)
+        if first is None:
             raise GroupEnded(f"Flow {self.flow.id!r} has ended, or is sealed or gone: no member can be added.")
         self._queues |= queues
-        numbered = [structs.replace(job, id=member_id(self.new.id, self._total + n)) for n, job in enumerate(jobs)]
-        self._total = total
-        yield from enqueue_all(self.client, numbered)
+        with_ids = [numbered(one, member_id(self.new.id, n)) for n, one in enumerate(page, first)]
+        yield from enqueue_all(self.client, [one.job for one in with_ids if isinstance(one, Callback)])
+        for one in with_ids:
+            if isinstance(one, NewFlow):
+                yield from started(self.client, one)
 
     @property
     def takes_results(self) -> bool:
-        return any(one is not None and one.takes_results for one in (self.new.on_success, self.new.on_end))
+        return any(isinstance(one, Callback) and one.takes_results for one in (self.new.on_success, self.new.on_end))
 
     def end(self) -> Steps[Flow]:
-        sealing = self.client.flows.seal_flow(self.new.queue, self.new.id, self._total)
+        sealing = self.client.flows.seal_flow(self.new.queue, self.new.id)
         yield from self.client.durably(sealing, self.flow.id)  # for all that was written here before it, too
         return self.flow
 
@@ -104,26 +101,29 @@ class _Maker:
         return self.client.flows.stop_flow(self.new.queue, self.new.id, reason)
 
 
-def as_member(job: NewJob, shape: Shape, field: str) -> NewJob:
-    """Return a job as a member of a flow. `shape`: of a plain member. Raises `InvalidArgument`."""
-    if job.own_id:
-        raise InvalidArgument(f"{field}: a member cannot have an id of its own: the flow gives it one.")
-    if job.shape is PLAIN:
-        return structs.replace(job, shape=shape)
-    if job.shape.persistent:
-        raise InvalidArgument(f"{field}: a persistent job never ends, so the flow would not either.")
-    if job.shape.unique is not None:
-        raise InvalidArgument(f"{field}: a member cannot be unique: another job could stand for it.")
-    return structs.replace(job, shape=replace(job.shape, flow=shape.flow))
-
-
-class Group(Generic[R]):
+class Group(FlowPart):
     """Calls that are to be enqueued as one flow: see `group`."""
 
-    def __init__(self, calls: Iterable[TaskCall[R]], results: bool) -> None:
-        self._calls = iter(calls)
+    def __init__(self, calls: Iterable[Member], results: bool) -> None:
+        self._calls: Iterator[Member] = iter(calls)
         self._results = results
-        self._is_enqueued = False
+        self._is_read = False
+
+    def _begins_with(self) -> Member:
+        first = next(self._calls, None)
+        if first is None:
+            raise InvalidArgument("group: a flow cannot begin with a group that has no calls.")
+        self._calls = chain([first], self._calls)
+        return first
+
+    def _new(self, place: Place) -> NewFlow:
+        return flow_with(place, self._read(), results=self._results, is_chain=False)
+
+    def _read(self) -> Iterator[Member]:
+        if self._is_read:
+            raise InvalidArgument("group: it has been enqueued, and its calls have been read. Make another one.")
+        self._is_read = True
+        return self._calls
 
     def enqueue(
         self,
@@ -148,14 +148,15 @@ class Group(Generic[R]):
         and what `Task.enqueue` raises.
         """
         # Not steps, as elsewhere: a caller that is cancelled must still stop the group.
-        maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
+        maker, first, pages = self._begin(on_success, on_end, if_one_fails, keep)
         if a_loop_runs():
             maker.client.blocks_loop("enqueue")
         run = maker.client.run
         run(maker.begin())
         try:
+            run(maker.add(first))
             for page in pages:
-                run(maker.add(page))
+                run(maker.add(maker.page(page)))
         except BaseException:
             run(maker.stop(_BROKEN_OFF))
             raise
@@ -173,12 +174,13 @@ class Group(Generic[R]):
 
         flow = await group(resize.call(path) for path in paths).aenqueue()
         """
-        maker, pages = self._begin(on_success, on_end, if_one_fails, keep)
+        maker, first, pages = self._begin(on_success, on_end, if_one_fails, keep)
         run = maker.client.arun
         await run(maker.begin())
         try:
+            await run(maker.add(first))
             for page in pages:
-                await run(maker.add(page))
+                await run(maker.add(maker.page(page)))
         except BaseException:
             await run(maker.stop(_BROKEN_OFF))
             raise
@@ -186,28 +188,29 @@ class Group(Generic[R]):
 
     def _begin(
         self, on_success: Follows, on_end: Follows, if_one_fails: IfOneFails, keep: object
-    ) -> tuple[_Maker, Iterator[list[TaskCall[Any]]]]:
-        if self._is_enqueued:
-            raise InvalidArgument("group: it has been enqueued, and its calls have been read. Make another one.")
-        self._is_enqueued = True
-        pages = iter(lambda: list(islice(self._calls, PAGE)), [])
+    ) -> tuple[_Maker, list[Element], Iterator[list[Member]]]:
+        """The group, its first members, which are checked before anything is sent, and the others."""
+        calls = self._read()
+        pages = iter(lambda: list(islice(calls, PAGE)), [])
         first = next(pages, [])
-        task = next((one for one in (*first[:1], on_success, on_end) if one is not None), None)
-        client = client_of(task, "group")
-        queue = client.job_of_call(first[0], "group").queue if first else None
+        begin = next((one for one in (*first[:1], on_success, on_end) if one is not None), None)
+        client = client_of(begin, "group")
+        queue = queue_of(client, first[0], "group") if first else None
         rules = Rules(on_success, on_end, if_one_fails, self._results, keep)
-        return _Maker(client, rules.flow(client, queue)), chain([first] if first else [], pages)
+        maker = _Maker(client, rules.flow(client, queue))
+        return maker, maker.page(first), pages
 
 
-def group(calls: Iterable[TaskCall[R]], *, results: bool = False) -> Group[R]:
+def group(calls: Iterable[Member], *, results: bool = False) -> Group:
     """Return calls as a group: enqueued as one flow, it enqueues what follows when all have ended.
 
         flow = group(resize.call(path) for path in paths).enqueue(on_success=publish.call("album"))
 
-    `calls`: any iterable, read at the enqueue, of tasks of one app, for any queues. `results`: keep the results with
-    the flow, for `Flow.results` and for a task that follows. Raises `InvalidArgument`.
+    `calls`: any iterable, read at the enqueue, of calls of tasks of one app, for any queues, or of groups and chains.
+    `results`: keep the results with the flow, for `Flow.results` and for a task that follows; a chain gives its last
+    one, a group the list of its own. Raises `InvalidArgument`.
     """
-    if isinstance(calls, (TaskCall, str, bytes)) or not isinstance(calls, Iterable):
+    if isinstance(calls, (TaskCall, FlowPart, str, bytes)) or not isinstance(calls, Iterable):
         raise invalid("group", "a list of calls, as in [report.call(day) for day in days]", without_warning(calls))
     return Group(calls, names.flag(results, "results"))
 
@@ -223,15 +226,15 @@ class OpenGroup:
     def __init__(self, client: Client, new: NewFlow) -> None:
         self._client = client
         self._maker = _Maker(client, new)
-        self._waiting: list[TaskCall[Any]] = []
+        self._waiting: list[Member] = []
         self.flow = self._maker.flow
 
     def __repr__(self) -> str:
         return f"<OpenGroup of {self.flow!r}>"
 
     @blocking
-    def add(self, call: TaskCall[Any]) -> Steps[None]:
-        """Add a member. Members go to Redis together, 500 at a time and at the end.
+    def add(self, call: Member) -> Steps[None]:
+        """Add a call, a group or a chain. Members go to Redis together, 500 at a time and at the end.
 
             group.add(resize.call("cat.png"))
 
@@ -245,8 +248,7 @@ class OpenGroup:
 
     def _flush(self) -> Steps[None]:
         calls, self._waiting = self._waiting, []
-        if calls:
-            yield from self._maker.add(calls)
+        yield from self._maker.add(self._maker.page(calls))
 
     def _end(self, failed: bool) -> Steps[None]:
         if failed:
@@ -282,41 +284,28 @@ class Rules(NamedTuple):
     if_one_fails: str
     results: bool
     keep: object
+    open_for: object = OPEN_S
 
-    def flow(self, client: Client, queue: str | None = None) -> NewFlow:
-        """Return the flow to make. Raises `InvalidArgument`."""
+    def flow(self, client: Client, queue: str | None = None, id: str | None = None) -> NewFlow:
+        """Return the flow to make. `queue`: None for the queue of what follows. Raises `InvalidArgument`."""
         if self.if_one_fails not in get_args(IfOneFails):
             raise invalid("if_one_fails", "'wait' or 'cancel'", repr(self.if_one_fails))
-        success = self._callback(client, self.on_success, "on_success")
-        end = self._callback(client, self.on_end, "on_end")
         keep_ms = names.duration_ms(self.keep, "keep", most_ms=limits.MAX_DELAY_MS)
-        home = queue or next(one.job.queue for one in (success, end) if one is not None)
+        home = queue or next(
+            queue_of(client, one, "group") for one in (self.on_success, self.on_end) if one is not None
+        )
+        place = Place(client, home, keep_ms)
+        success = self._follow(place, self.on_success, "on_success")
+        end = self._follow(place, self.on_end, "on_end")
+        open_ms = names.duration_ms(self.open_for, "open_for", most_ms=limits.MAX_DELAY_MS)
         stops = self.if_one_fails == "cancel"
-        return NewFlow(home, new_id(), keep_ms, self.results, stops, success, end)
+        return NewFlow(home, new_id(), keep_ms, self.results, stops, success, end, open_ms)
 
-    def _callback(self, client: Client, follows: Follows, field: str) -> Callback | None:
+    def _follow(self, place: Place, follows: Follows, field: str) -> Element | None:
         if follows is None:
             return None
-        if not isinstance(follows, AnyTask):
-            return Callback(client.follow_up(follows, field))
-        if not self.results:
+        if isinstance(follows, FlowPart):
+            return seen(place.client, numbered(follows._new(place), new_id()))
+        if isinstance(follows, AnyTask) and not self.results:
             raise InvalidArgument(f"{field}: the task {follows.name} takes the results of the group: set results=True.")
-        return Callback(client.follow_up(taking(follows, field, "the list of results"), field), True)
-
-
-def taking(task: AnyTask, field: str, what: str) -> TaskCall[Any]:
-    """Return a call of a task with one argument, which is not known yet. Raises `InvalidArgument`."""
-    try:
-        inspect.signature(task.__wrapped__).bind(None)
-    except TypeError as error:
-        raise InvalidArgument(f"{field}: {task.name} cannot take {what}: {error}.") from None
-    return TaskCall(task.name, b"[[null],{}]", task.options, task)
-
-
-def client_of(call: object, field: str) -> Client:
-    """Return the client of the app of a call, or of a task. Raises `InvalidArgument` for anything else."""
-    task = call.source if isinstance(call, TaskCall) else call
-    client: Client | None = getattr(task, "_client", None)
-    if client is None:
-        raise invalid(field, "a call of a task, as in report.call(...)", without_warning(call))
-    return client
+        return seen(place.client, callback(place.client, follows, field, "the list of results"))

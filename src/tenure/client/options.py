@@ -47,6 +47,7 @@ class ShapeOptions(TypedDict, total=False):
     share: str | None
     expires: float | timedelta | datetime | None
     on_failed: Call | None
+    at_most_once: bool | None
 
 
 class ManyOptions(ShapeOptions, AttemptOptions, total=False):
@@ -161,6 +162,7 @@ _OPTIONS: Final[Mapping[str, Option]] = {
     "share": Option(_share, none=True),
     "expires": Option(_expires, none=True),
     "on_failed": Option(_call, none=True),
+    "at_most_once": Option(names.flag),
 }
 """The options of a job but for `delay` and `run_after`, which are checked together. Each is a field of `Options`."""
 
@@ -190,6 +192,7 @@ class Options(Struct, frozen=True, gc=False):
     share: str | None = None
     expires: str | None = None
     on_failed: Call | Literal[False] | None = None
+    at_most_once: bool | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:
         """Return these options with some of them changed. `known`: the names that are allowed here.
@@ -234,6 +237,9 @@ class Options(Struct, frozen=True, gc=False):
             )
         if self.expires:
             self._check_expires(self.expires)
+        if self.at_most_once and (self.persistent or self.retries):
+            other = "persistent" if self.persistent else f"retries={self.retries}"
+            raise InvalidArgument(f"at_most_once cannot go with {other}: such a job never runs again.")
         if self.unique and self.delayed:
             _check_no_delay(self.unique)
         if self.unique and self.persistent:

@@ -44,6 +44,8 @@ class Feature(StrEnum):
     PRIORITIES = "priorities", "priorities"
     EXPIRES = "expires", "jobs that expire"
     """A job that has not begun by a time ends in `cancelled`."""
+    AT_MOST_ONCE = "at_most_once", "jobs that run at most once"
+    """A job that may have begun never runs again."""
     FLOWS = "flows", "follow-up jobs"
     """The completion of a job enqueues others."""
     UNIQUE = "unique", "unique jobs"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
+
+from msgspec import structs
 
 from tenure.core import limits
+from tenure.core.errors import InvalidArgument
 from tenure.core.job import NewJob
-from tenure.core.shape import Shape
+from tenure.core.shape import PLAIN, Shape
 
+_CHAIN: Final = "c/"
 _WITH_RESULT: Final = "r/"
 _PLAIN: Final = "m/"
 
@@ -31,7 +36,8 @@ class FlowState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A call that is enqueued when a flow has ended. `takes_results`: its only argument is the list of results."""
+    """A call of a flow. `takes_results`: its only argument is what came before it: the results of a group, or the one
+    of the member of a chain."""
 
     job: NewJob
     takes_results: bool = False
@@ -39,16 +45,49 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class NewFlow:
-    """A group to make. `keep_ms`: how long its record stays after its end. `stops`: its first failure cancels the
-    rest."""
+    """A flow to make. `keep_ms`: how long its record stays after its end. `stops`: its first failure cancels the rest.
+    `open_ms`: it is cancelled if it is not sealed by then. `members`: of a chain, or of a flow that is
+    part of another one, all of them; other flows get theirs later."""
 
     queue: str
     id: str
     keep_ms: int
     results: bool = False
     stops: bool = False
-    on_success: Callback | None = None
-    on_end: Callback | None = None
+    on_success: Element | None = None
+    on_end: Element | None = None
+    open_ms: int = limits.MAX_DELAY_MS
+    is_chain: bool = False
+    members: tuple[Element, ...] = ()
+
+
+Element: TypeAlias = Callback | NewFlow
+"""What a flow is made of."""
+E = TypeVar("E", bound=Element)
+
+
+def jobs_of(*elements: Element | None) -> Iterator[NewJob]:
+    """All jobs of these parts of a flow, in their order."""
+    for element in elements:
+        if isinstance(element, NewFlow):
+            yield from jobs_of(*element.members)
+        elif element is not None:
+            yield element.job
+
+
+def with_jobs(element: E, jobs: Iterator[NewJob]) -> E:
+    """A part of a flow with other jobs, in the order of `jobs_of`."""
+    if isinstance(element, NewFlow):
+        return replace(element, members=tuple(with_jobs(one, jobs) for one in element.members))
+    return replace(element, job=next(jobs))
+
+
+def numbered(element: E, id: str) -> E:
+    """A part of a flow under this id, with all of its members."""
+    if isinstance(element, NewFlow):
+        members = tuple(numbered(one, member_id(id, n)) for n, one in enumerate(element.members))
+        return replace(element, id=id, members=members)
+    return replace(element, job=structs.replace(element.job, id=id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +132,61 @@ class FlowView:
         return None if self.ended_ms is None else datetime.fromtimestamp(self.ended_ms / limits.SECOND, UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class MemberRange:
+    """Members of a flow with neighbouring numbers that are in one state.
+
+    `state`: `completed`, `failed`, `broken`, `cancelled`, `expired`, `discarded`, or `open` (they have not ended).
+    """
+
+    first: int
+    last: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTree:
+    """A flow with its members, and the members of flows in it.
+
+    `number`: which member of the outer flow it is. `members`: in their order. `has_more`: only the first are here.
+    """
+
+    view: FlowView
+    members: tuple[MemberRange | FlowTree, ...]
+    has_more: bool = False
+    number: int | None = None
+
+
 def wants_result(shape: Shape) -> bool:
     """Whether a job sends its result to its group."""
-    return shape.flow.startswith(_WITH_RESULT)
+    return shape.flow.startswith((_WITH_RESULT, _CHAIN))
 
 
-def membership(queue: str, results: bool) -> str:
-    """What `Shape.flow` of a member is. `queue`: where its group is.
+def is_in_group(flow: str) -> bool:
+    """Whether this `Shape.flow` is one of a flow that takes more members."""
+    return bool(flow) and not flow.startswith(_CHAIN)
+
+
+def membership(queue: str, results: bool, is_chain: bool = False) -> str:
+    """What `Shape.flow` of a member is. `queue`: where its flow is.
 
     >>> membership("images", results=True)
     'r/images'
     """
-    return f"{_WITH_RESULT if results else _PLAIN}{queue}"
+    return f"{_CHAIN if is_chain else _WITH_RESULT if results else _PLAIN}{queue}"
+
+
+def as_member(job: NewJob, flow: str, field: str) -> NewJob:
+    """Return a job as a member of a flow. `flow`: its membership. Raises `InvalidArgument`."""
+    if job.own_id:
+        raise InvalidArgument(f"{field}: a member cannot have an id of its own: the flow gives it one.")
+    if job.shape is PLAIN:
+        return structs.replace(job, shape=Shape(flow=flow))
+    if job.shape.persistent:
+        raise InvalidArgument(f"{field}: a persistent job never ends, so the flow would not either.")
+    if job.shape.unique is not None:
+        raise InvalidArgument(f"{field}: a member cannot be unique: another job could stand for it.")
+    return structs.replace(job, shape=replace(job.shape, flow=flow))
 
 
 def flow_id(queue: str, key: str) -> str:

@@ -333,6 +333,7 @@ class QueueView:
     that is next was enqueued; None: none waits, or the format has no such time. `partitions`: see
     `app.queue_options`; 1: none. `repartition`: a change of their number that is under way. `unreachable`: the
     partitions whose node of a cluster is lost; all other numbers, and `settings.max_length`, are without them.
+    `outgoing`: follow-up jobs, and word for flows, that other queues have not taken; `outgoing_ms`: since when.
     """
 
     name: str
@@ -348,6 +349,8 @@ class QueueView:
     partitions: int = 1
     repartition: Repartition | None = None
     unreachable: tuple[int, ...] = ()
+    outgoing: int = 0
+    outgoing_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

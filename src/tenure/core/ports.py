@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from tenure.core import limits
 from tenure.core.features import Feature
-from tenure.core.flows import Callback, FlowView, NewFlow
+from tenure.core.flows import FlowView, NewFlow
 from tenure.core.job import JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends, Minutes
 from tenure.core.rates import LimitPort
@@ -68,16 +68,16 @@ class FlowPort(Protocol):
     def open_flow(self, flow: NewFlow) -> Steps[None]:
         """Make a group. Its members come later: jobs with the ids `core.flows.member_id` gives, and `Shape.flow`."""
 
-    def open_chain(self, flow: NewFlow, steps: Sequence[Callback]) -> Steps[None]:
-        """Make a chain: each member is enqueued when the one before it has completed, the first one now. The jobs have
-        the ids of members, and `Shape.flow`; `takes_results`: the member takes the result before it."""
+    def start_flow(self, flow: NewFlow) -> Steps[None]:
+        """Make a flow with all of its `members`, a chain, or one with the id of a member of a group in the same queue.
+        Its jobs have `Shape.flow`. The jobs of a chain come one after the other, all others now."""
 
-    def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
-        """Note that a group will have this many members, also in these queues. False: it has ended, is sealed or
-        gone."""
+    def grow_flow(self, queue: str, id: str, count: int, queues: Collection[str]) -> Steps[int | None]:
+        """Give numbers to members of a group that come now, also to these queues. Return the first of the numbers;
+        None: the group has ended, is sealed or gone."""
 
-    def seal_flow(self, queue: str, id: str, total: int | None = None) -> Steps[bool]:
-        """Let a group end when this many members, or those that it has so far, have ended. False: it is gone."""
+    def seal_flow(self, queue: str, id: str) -> Steps[bool]:
+        """Let a group end when the members that it has have ended. False: it is gone."""
 
     def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
         """Cancel the members of a group that have not ended; workers complete that. False: it is gone."""
@@ -95,7 +95,10 @@ class FlowPort(Protocol):
 
     def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
         """List about a hundred members that did not complete, each with its queue, from a cursor on ("0": the
-        beginning), and the next cursor ("0": the end). A member may come twice."""
+        beginning), and the next cursor ("0": the end). A member may come twice. The queue of a flow is empty."""
+
+    def flow_members(self, queue: str, id: str, start: int, count: int) -> Steps[list[tuple[str, FlowView | None]]]:
+        """What members ended as, by their numbers ("": they have not), and those that are flows."""
 
     def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
         """The results of members by their numbers, as they are stored; None: without one."""

@@ -81,6 +81,7 @@ class Shape:
     of them allow it. `share`: the jobs of different shares are claimed in turns. `expires`: it ends in `cancelled`
     unless it begins by then: `+n` is n ms after its enqueue, `n` a time since 1970 in ms. `on_failed`: the job that
     follows a bad end, as `FlowPort.text_of` writes it. `flow`: the group of a member: see `core.flows.membership`.
+    `at_most_once`: it ends in `broken` when its lease comes back and it may have begun.
 
     A field with another value than its default needs the feature in its metadata: see `core.unsupported`.
     """
@@ -95,6 +96,7 @@ class Shape:
     expires: str | None = field(default=None, metadata={"needs": Feature.EXPIRES})
     on_failed: str = field(default="", metadata={"needs": Feature.FLOWS})
     flow: str = field(default="", metadata={"needs": Feature.FLOWS})
+    at_most_once: bool = field(default=False, metadata={"needs": Feature.AT_MOST_ONCE})
 
     def expires_ms(self, enqueued_ms: int) -> int | None:
         """When a job that was enqueued at this time expires; None: never."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from tenure.core.flows import FlowView, flow_of
+from tenure.core.flows import FlowTree, FlowView, flow_of
 from tenure.core.job import JobView, QueueView
 from tenure.core.minutes import Minutes
 from tenure.core.schedules.schedule import ScheduleView
@@ -136,6 +136,15 @@ def change_document(change: BulkChange, *, dry_run: bool) -> Document:
         "unchanged": [asdict(one) for one in change.unchanged],
         **({"jobs": [{"queue": view.queue, "id": view.id} for view in change.jobs]} if dry_run else {}),
     }
+
+
+def tree_document(tree: FlowTree) -> Document:
+    """Return a flow with its members."""
+    members = [
+        tree_document(one) if isinstance(one, FlowTree) else {"first": one.first, "last": one.last, "state": one.state}
+        for one in tree.members
+    ]
+    return {**flow_document(tree.view), "number": tree.number, "members": members, "has_more": tree.has_more}
 
 
 def flow_document(view: FlowView) -> Document:

@@ -127,6 +127,9 @@ def _add_queue(counts: Counts, view: QueueView, now_ms: float) -> None:
     oldest_s = 0.0 if view.oldest_ms is None else max(0.0, now_ms - view.oldest_ms) / bounds.SECOND
     if view.oldest_ms is not None or not view.counts.get(State.READY):
         counts.set("tenure_oldest_ready_seconds", view.name, number=oldest_s)
+    if view.outgoing_ms is not None:
+        outgoing_s = max(0.0, now_ms - view.outgoing_ms) / bounds.SECOND
+        counts.set("tenure_outgoing_seconds", view.name, number=outgoing_s)
     counts.add("tenure_lanes", view.name, "blocked", number=view.blocked_lanes)
     counts.add("tenure_lanes", view.name, "parked", number=view.parked_lanes)
     counts.add("tenure_reclaimed_total", view.name, number=view.totals.get("crashed", 0))

@@ -69,6 +69,11 @@ OF_FLEET: Final = {
         ("queue",),
         "How long the job that is next has waited; 0 if no job is ready. Left out where the format has no such time.",
     ),
+    "tenure_outgoing_seconds": Family(
+        _GAUGE,
+        ("queue",),
+        "How long the oldest follow-up job, or word for a flow, waits for another queue. Left out if none does.",
+    ),
     "tenure_lanes": Family(_GAUGE, ("queue", "state"), "Lanes that are blocked or parked."),
     "tenure_limit_places": Family(_GAUGE, ("limit",), "Places of a limit that running jobs hold."),
     "tenure_limit_waiting_lanes": Family(_GAUGE, ("limit",), "Lanes that wait for a limit, with all of their jobs."),

@@ -15,7 +15,7 @@ from tenure.core import limits
 from tenure.core.engine import Trait
 from tenure.core.errors import RedisError, ReplyError, Unreachable, is_silent
 from tenure.core.job import Lease, LeaseRef
-from tenure.core.outcome import Completed, Outcome, Released, Retried
+from tenure.core.outcome import Completed, Crashed, Outcome, Released, Retried
 from tenure.core.steps import durably
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.jobs.held import Held
@@ -110,6 +110,8 @@ class Settler:
             held, outcome = item
             if type(outcome) is Retried and not self._has_delays:
                 item = held, structs.replace(outcome, delay_ms=0)
+            if type(outcome) is Released and held.started_at and held.lease.record.shape.at_most_once:
+                item = held, Crashed()  # it may have begun, so it must not run again
             lease = held.lease
             if not self._inflight.begin_settling(held):
                 record = lease.record

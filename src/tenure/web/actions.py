@@ -279,6 +279,17 @@ async def _of_lane(call: ActionCall) -> Document:
     )
 
 
+async def _of_flow(call: ActionCall) -> Document:
+    (id,) = call.chosen("flow")
+    flow = call.app.flow(id)
+    if call.action == "flow_retry":
+        count = await flow.aretry()
+        await call.note(count)
+        return {"done": count}
+    done = await (flow.aseal() if call.action == "flow_seal" else flow.acancel(call.body.reason))
+    return await _did(call, done, f"There is no flow {id!r}, or its record has expired.")
+
+
 async def _of_schedule(call: ActionCall) -> Document:
     queue, name = call.chosen("queue", "name")
     schedules, body = call.app.schedules, call.body
@@ -344,6 +355,9 @@ TABLE: Final[Mapping[str, Action]] = {
     "configure": Action(_of_queue, Feature.MAX_LENGTH, ("max_length", "lane_failure", "partitions")),
     "park": Action(_of_lane, Feature.LANES),
     "resume_lane": Action(_of_lane, Feature.LANES),
+    "flow_cancel": Action(_of_flow, Feature.FLOWS, ("reason",)),
+    "flow_retry": Action(_of_flow, Feature.FLOWS),
+    "flow_seal": Action(_of_flow, Feature.FLOWS),
     "edit": Action(_edit, Feature.RECORDS, ("payload",)),
     "enqueue": Action(_enqueue, takes=_OF_JOB),
     "schedule_pause": Action(_of_schedule, Feature.SCHEDULES, ("reason",)),

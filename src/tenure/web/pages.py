@@ -20,6 +20,7 @@ from tenure.client.why import SILENT_MS
 from tenure.core import limits
 from tenure.core.engine import Feature
 from tenure.core.errors import RedisError, invalid, is_silent
+from tenure.core.flows import FlowState
 from tenure.core.job import State
 from tenure.core.limits import PAGE_MAX
 from tenure.core.names import queue_name
@@ -40,7 +41,7 @@ _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+x
 DAY_BUCKETS: Final = 142
 """Ten minutes each. The history has 96 quarters of an hour with the current one: 23 h 45 min at least."""
 HISTORIES_MAX: Final = 50
-"""Queues of which a page reads the history."""
+"""Queues of which a page reads the history, or the flows."""
 RUNNING_QUEUES_MAX: Final = 20
 """Queues of which the page of workers reads the running jobs."""
 QUEUES_SHOWN: Final = 50
@@ -88,6 +89,8 @@ class Pages:
             PageSpec("errors", "errors.html", "Errors", self._errors, queue),
             PageSpec("lanes", "lanes.html", "Lanes", self._lanes, frozenset({"queue", "state", "after"})),
             PageSpec("lanes/{queue}/{name}", "lane.html", "Lane", self._lane),
+            PageSpec("flows", "flows.html", "Flows", self._flows, frozenset({"queue", "after"})),
+            PageSpec("flows/{queue}/{key}", "flow.html", "Flow", self._flow),
             PageSpec("schedules", "schedules.html", "Schedules", self._schedules, frozenset({"queue", "after"})),
             PageSpec("limits", "limits.html", "Limits", self._limits, after),
             PageSpec("workers", "workers.html", "Workers", self._workers, after),
@@ -105,7 +108,12 @@ class Pages:
             {"moment": shown.moment, "span": shown.span, "seconds": shown.seconds, "number": shown.number}
         )
         self._templates.globals.update(
-            path=shown.path, query=shown.query, spark=shown.spark, static=paths, version=__version__
+            path=shown.path,
+            query=shown.query,
+            spark=shown.spark,
+            flow_map=shown.flow_map,
+            static=paths,
+            version=__version__,
         )
 
     async def answer(self, page: PageSpec, request: Request, visitor: Visitor, is_fragment: bool) -> Response:
@@ -249,6 +257,25 @@ class Pages:
         found = await self._reads.lane(name, part(request, "name"))
         title = found["lane"]["name"]
         return {"queue": name, "lane": found["lane"], "jobs": found["jobs"], "title": title, "live": _events([name])}
+
+    async def _flows(self, request: Request, visitor: Visitor) -> Context:
+        if Feature.FLOWS not in self._reads.features:
+            return {"flows": [], "next": None, "queue": None, "queues": []}
+        name = request.query_params.get("queue")
+        if not name:
+            seen = await self._reads.overview()
+            pages = [await self._reads.flows(view["name"], "") for view in seen["queues"][:HISTORIES_MAX]]
+            flows = [one for page in pages for one in page["flows"] if one["state"] == FlowState.OPEN.value]
+            return {"flows": flows, "next": None, "queue": None, "live": ["queues"]}
+        found = await self._reads.flows(queue_name(name), request.query_params.get("after", ""))
+        return {**found, "queue": name, "live": _events([name])}
+
+    async def _flow(self, request: Request, visitor: Visitor) -> Context:
+        name, key = queue_name(part(request, "queue")), part(request, "key")
+        found = await self._reads.flow(name, key)
+        if found is None:
+            raise HTTPException(404, f"Queue {name!r} has no flow {shown_name(key)}, or its record has expired.")
+        return {**found, "title": key, "live": _events([name])}
 
     async def _schedules(self, request: Request, visitor: Visitor) -> Context:
         if Feature.SCHEDULES not in self._reads.features:

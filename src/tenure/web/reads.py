@@ -11,11 +11,13 @@ from urllib.parse import unquote
 
 from starlette.requests import Request
 
+from tenure.client.flows import Flow
 from tenure.client.inspect import CURSOR_MAX
 from tenure.core.engine import AUDIT_MAX, Feature, FullEngine
-from tenure.core.errors import invalid
+from tenure.core.errors import FlowNotFound, invalid
+from tenure.core.flows import flow_id
 from tenure.core.job import State
-from tenure.core.limits import PAGE_MAX
+from tenure.core.limits import PAGE_MAX, PAGE_OFFSET_MAX
 from tenure.core.names import shown
 from tenure.core.schedules.schedule import ScheduleView
 from tenure.core.schedules.when import to_ms
@@ -26,12 +28,14 @@ from tenure.manage.control import BulkControl
 from tenure.manage.documents import (
     Document,
     JobDetail,
+    flow_document,
     job_document,
     minutes_document,
     overview_document,
     refused_document,
     schedule_document,
     settings_document,
+    tree_document,
 )
 from tenure.manage.inspect import JobSearch
 from tenure.manage.overview import Overview
@@ -66,6 +70,7 @@ class DashboardApp(Protocol):
     @property
     def tasks(self) -> Mapping[str, Any]: ...
     def queue(self, name: str) -> Any: ...
+    def flow(self, id: str) -> Flow: ...
 
 
 class Reads:
@@ -208,6 +213,32 @@ class Reads:
                     self.spent += 1 + view["partitions"]
                     found += ({**asdict(one), "queue": view["name"]} for one in lanes)
         return found[:PAGE_MAX]
+
+    async def flows(self, queue: str, after: str) -> Document:
+        """Flows of a queue, the newest first."""
+        offset = cursor_of(after, PAGE_OFFSET_MAX)
+
+        async def read() -> Document:
+            self.spent += 1
+            found = await self._app.inspect.aflows(queue, offset, PAGE_MAX)
+            more = offset + PAGE_MAX if len(found) == PAGE_MAX else None
+            return {"flows": [flow_document(one) for one in found], "next": more}
+
+        return await self._shared(("flows", queue, offset), _KEPT_S, read)
+
+    async def flow(self, queue: str, key: str) -> Document | None:
+        """A flow with its members, and jobs in it that did not complete."""
+
+        async def read() -> Document | None:
+            flow = self._app.flow(flow_id(queue, key))
+            try:
+                tree, (failed, more) = await flow.atree(), await flow.afailed()
+            except FlowNotFound:
+                return None
+            self.spent += 3 + len(failed)
+            return {"flow": tree_document(tree), "failed": [job_document(one) for one in failed], "more": bool(more)}
+
+        return await self._shared(("flow", queue, key), _KEPT_S, read)
 
     async def schedules(self, queue: str | None, after: str) -> Document:
         """Schedules by queue and name."""

@@ -14,6 +14,11 @@ from tenure.core import limits
 
 BYTES: Final = "surrogateescape"
 """How bytes that are no UTF-8 are kept in a text: ids of other programs may have some."""
+SQUARE: Final = 10
+"""The side of a member in a map of a flow, with the space behind it."""
+GAP: Final = 5
+ROW: Final = 50
+"""Members in a row of a map."""
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -69,6 +74,44 @@ def path(*parts: str) -> str:
 def query(**values: Any) -> str:
     """Return a query string of the values that are set."""
     return urlencode({name: value for name, value in values.items() if value not in (None, "")}, errors=BYTES)
+
+
+def flow_map(flow: dict[str, Any]) -> Markup:
+    """Return a flow as SVG: a square for each member, in rows; a frame around each flow; a chain goes to the right."""
+    width, height, parts = _drawn(flow)
+    text = Markup(
+        '<svg class="flow" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">{3}</svg>'
+    )
+    label = f"{flow['completed']:,} of {flow['total']:,} members have completed"
+    return text.format(width, height, label, Markup("").join(parts))
+
+
+def _drawn(flow: dict[str, Any], x: int = 0, y: int = 0) -> tuple[int, int, list[Markup]]:
+    """The width and height of a flow at a place, and what is drawn."""
+    parts: list[Markup] = []
+    at, below, right, bottom = x + GAP, y + GAP, x + GAP, y + GAP
+    for one in flow["members"]:
+        if "members" in one:
+            wide, high, inner = _drawn(one, at, below)
+            parts += inner
+        else:
+            count = one["last"] - one["first"] + 1
+            in_row = min(count, ROW)
+            wide, high = in_row * SQUARE, -(-count // ROW) * SQUARE
+            parts += [
+                Markup('<rect class="{}" x="{}" y="{}" width="8" height="8"><title>{}: {}</title></rect>').format(
+                    one["state"], at + n % ROW * SQUARE, below + n // ROW * SQUARE, one["first"] + n, one["state"]
+                )
+                for n in range(count)
+            ]
+        right, bottom = max(right, at + wide), max(bottom, below + high)
+        if flow["is_chain"]:
+            at = right + GAP
+        else:
+            below = bottom + GAP
+    width, height = right + GAP - x, bottom + GAP - y
+    frame = Markup('<rect class="frame {}" x="{}" y="{}" width="{}" height="{}" rx="3"/>')
+    return width, height, [frame.format(flow["state"], x + 1, y + 1, width - 2, height - 2), *parts]
 
 
 def spark(values: Sequence[float], label: str) -> Markup:

@@ -135,6 +135,8 @@ class Site:
             Endpoint("errors", lambda asked, _: reads.errors(_asked_queue(asked)), frozenset({"queue"})),
             Endpoint("lanes", self._lanes, frozenset({"queue", "state", "after"})),
             Endpoint("lanes/{queue}/{name}", lambda asked, _: reads.lane(_queue(asked), part(asked, "name"))),
+            Endpoint("flows", self._flows, frozenset({"queue", "after"})),
+            Endpoint("flows/{queue}/{key}", self._flow),
             Endpoint("reasons", lambda asked, _: reads.reasons(_needed(asked, "queue")), frozenset({"queue"})),
             Endpoint("schedules", self._schedules, frozenset({"queue", "after"})),
             Endpoint("limits", lambda asked, _: reads.limits(asked.query_params.get("after", "")), listed),
@@ -237,6 +239,12 @@ class Site:
         state = request.query_params.get("state") or LaneState.BLOCKED.value
         return await self.reads.lanes(_needed(request, "queue"), state, cursor)
 
+    async def _flows(self, request: Request, visitor: Visitor) -> Document:
+        return await self.reads.flows(_needed(request, "queue"), request.query_params.get("after", ""))
+
+    async def _flow(self, request: Request, visitor: Visitor) -> Document:
+        return _existing(await self.reads.flow(_queue(request), part(request, "key")))
+
     async def _schedules(self, request: Request, visitor: Visitor) -> Document:
         return await self.reads.schedules(_asked_queue(request), request.query_params.get("after", ""))
 
@@ -246,7 +254,7 @@ class Site:
 
 def _existing(found: Document | None) -> Document:
     if found is None:
-        raise HTTPException(404, "There is no such job, or its record has expired.")
+        raise HTTPException(404, "There is no such thing, or its record has expired.")
     return found
 
 

@@ -21,6 +21,8 @@ from tenure.manage.overview import Overview
 
 _SHARED: Final = ("parked_lanes", "blocked_lanes", "suspects", "limited", "newer_layout")
 """The fields of a queue that are shown when they have a value."""
+OUTGOING_MS: Final = 5_000
+"""Maintenance hands over within this time what a worker did not."""
 
 
 def overview_tables(seen: Overview) -> list[Table]:
@@ -50,7 +52,7 @@ def queue_table(
             "queue": view.name,
             **{state: str(view.counts.get(State(state), 0)) for state in states},
             "oldest": "" if view.oldest_ms is None else ago(now_ms - view.oldest_ms),
-            "notes": _notes(view, view.name in without_worker, view.name in all_awaiting),
+            "notes": _notes(view, now_ms, view.name in without_worker, view.name in all_awaiting),
         }
         for view in queues
     )
@@ -167,12 +169,14 @@ def _state(view: WorkerView, now_ms: float) -> str:
     return ",".join(word for word, is_so in words.items() if is_so)
 
 
-def _notes(view: QueueView, is_unserved: bool, is_awaiting: bool) -> str:
+def _notes(view: QueueView, now_ms: float, is_unserved: bool, is_awaiting: bool) -> str:
     """Format the notes without spaces: one word in a pipe."""
     settings = view.settings
     values = {name: getattr(view, name) for name in _SHARED} | {"max_length": settings.max_length}
     if view.partitions > 1:
         values["partitions"] = view.partitions
+    if view.outgoing_ms is not None and now_ms - view.outgoing_ms > OUTGOING_MS:
+        values["outgoing"] = view.outgoing
     values["unreachable"] = "+".join(map(str, view.unreachable))
     if settings.lane_failure is not LaneFailure.SKIP:
         values["lane_failure"] = settings.lane_failure

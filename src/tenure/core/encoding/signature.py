@@ -119,6 +119,11 @@ class Signature:
         self._decode_typed = self._typed_decoder()
         self._defaults = dict(self._plain_defaults())
 
+    @property
+    def takes(self) -> Any:
+        """The type hint of its only or first argument."""
+        return self._positional[0].annotation if self._positional else Any
+
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Encode one call. Raises `PayloadInvalid`, which names the task and the parameter."""
         call: tuple[Sequence[Any], dict[str, Any]] = args, kwargs

@@ -23,7 +23,7 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
 from tenure.engines.native.control import NativeController
-from tenure.engines.native.flows import SENT, NativeFlows, WholeQueues
+from tenure.engines.native.flows import SENDERS, SENT, NativeFlows, WholeQueues
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
 from tenure.engines.native.minutes import ends_args
 from tenure.engines.native.records import read_record, write_progress
@@ -115,6 +115,13 @@ class NativeEngine(NativeScheduler, NativeController):
             self._full[script, queue] = left - 1
         reply = yield self._call(f"{script}_full", queue, args)
         if script == "settle" and reply.endswith(SENT):
+            yield from self._flows.hand_over_soon(queue)
+            return reply.removesuffix(SENT)
+        return reply
+
+    def _act(self, script: str, queue: str, *args: Arg) -> Steps[bytes]:
+        reply = yield from super()._act(script, queue, *args)
+        if script in SENDERS and reply.endswith(SENT) and not reply.startswith(b":"):  # `:`, and the id of another job
             yield from self._flows.hand_over_soon(queue)
             return reply.removesuffix(SENT)
         return reply

@@ -9,14 +9,14 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, Protocol
 from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
-from tenure.core.flows import Callback, FlowState, FlowView, NewFlow, flow_id, member_id
+from tenure.core.flows import Element, FlowState, FlowView, NewFlow, flow_id, jobs_of, member_id
 from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import PLAIN, CancelAnswer
@@ -30,8 +30,10 @@ from tenure.engines.native.wire import WOKE, follow_args, packed
 
 SENT: Final = b"~"
 """The end of the answer of a script that has left jobs for other queues."""
-WORD: Final = b"end"
-"""The rule of what is no job: word of a member for its group."""
+SENDERS: Final = frozenset({"follow", "flow_start", "retry"})
+"""The scripts of clients that do so."""
+WORDS: Final = frozenset({b"end", b"add"})
+"""The rules of what is no job: word of a member for its group."""
 TOO_MANY: Final = b"+"
 """The answer of lua/flows/follow.lua for a job that has as many follow-up jobs as it may have."""
 QUEUES_MOST: Final = 10
@@ -42,6 +44,8 @@ STOPS_MOST: Final = 500
 """Members of a group that one round of maintenance cancels."""
 NOWHERE: Final = "*"
 """The queue of a member that never came to be."""
+IS_FLOW: Final = "+"
+"""The queue of a member that is a flow."""
 AWAY_S: Final = 30.0
 """How long a place that did not take jobs is left to maintenance."""
 ROUNDS_MOST: Final = 1_000
@@ -86,26 +90,23 @@ class NativeFlows:
 
     def open_flow(self, flow: NewFlow) -> Steps[None]:
         yield from self._register(flow.queue)
-        yield from self._prepare(one.job for one in (flow.on_success, flow.on_end) if one is not None)
+        yield from self._prepare(jobs_of(flow.on_success, flow.on_end))
         rules = ("cancel" if flow.stops else "wait", int(flow.results))
         calls = map(_written, (flow.on_success, flow.on_end))
-        yield from self._engine._ask("flow_open", flow.queue, flow.id, 0, flow.keep_ms, *rules, *calls)
+        yield from self._engine._ask("flow_open", flow.queue, flow.id, flow.keep_ms, *rules, *calls, flow.open_ms)
 
-    def open_chain(self, flow: NewFlow, steps: Sequence[Callback]) -> Steps[None]:
+    def start_flow(self, flow: NewFlow) -> Steps[None]:
         yield from self._register(flow.queue)
-        yield from self._prepare(one.job for one in (*steps, flow.on_success, flow.on_end) if one is not None)
-        calls = map(_written, (flow.on_success, flow.on_end, *steps))
-        yield from self._engine._act("flow_chain", flow.queue, flow.id, flow.keep_ms, *calls)
-        yield from self.hand_over_soon(flow.queue)
+        yield from self._prepare(jobs_of(flow, flow.on_success, flow.on_end))
+        calls = map(_written, (flow.on_success, flow.on_end))
+        yield from self._engine._act("flow_start", flow.queue, flow.id, _written(flow), flow.keep_ms, *calls)
 
-    def grow_flow(self, queue: str, id: str, total: int, queues: Collection[str]) -> Steps[bool]:
-        grown: int = yield from self._engine._ask("flow_open", queue, id, total)
-        if grown and queues:
-            yield Command(("SADD", self._key(queue, id, "queues"), *map(encoded, queues)))
-        return grown == 1
+    def grow_flow(self, queue: str, id: str, count: int, queues: Collection[str]) -> Steps[int | None]:
+        first = yield from self._engine._act("flow_grow", queue, id, count, *map(encoded, queues))
+        return int(first) if first else None
 
-    def seal_flow(self, queue: str, id: str, total: int | None = None) -> Steps[bool]:
-        return self._change(queue, id, "seal", "" if total is None else total)
+    def seal_flow(self, queue: str, id: str) -> Steps[bool]:
+        return self._change(queue, id, "seal", "")
 
     def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
         is_there = yield from self._change(queue, id, "stop", reason.encode("utf-8", "replace"))
@@ -138,8 +139,17 @@ class NativeFlows:
     def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
         on, fields = yield Command(("HSCAN", self._key(queue, id, "failed"), cursor, "COUNT", JOBS_MOST))
         pairs = zip(fields[::2], fields[1::2], strict=True)
-        found = [(member_id(id, int(n)), decoded(as_text(text).partition(" ")[2])) for n, text in pairs]
-        return [(member, at) for member, at in found if at != NOWHERE], as_text(on)
+        found = [(member_id(id, int(n)), as_text(text).partition(" ")[2]) for n, text in pairs]
+        there = [(member, "" if at == IS_FLOW else decoded(at)) for member, at in found if at != NOWHERE]
+        return there, as_text(on)
+
+    def flow_members(self, queue: str, id: str, start: int, count: int) -> Steps[list[tuple[str, FlowView | None]]]:
+        rows = yield from self._engine._ask("flow_members", queue, id, start, count)
+        found = []
+        for number, (state, *fields) in enumerate(rows, start):
+            inner = _read_flow(queue, as_bytes(member_id(id, number)), fields[0]) if fields else None
+            found.append((as_text(state), inner))
+        return found
 
     def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
         numbers = range(start, start + count)
@@ -158,7 +168,8 @@ class NativeFlows:
             asked = CancelAnswer.NOTHING
             for other in queues:
                 asked = asked or (yield from self._whole.cancel(other, member_id(id, number), view.reason))
-            if not asked and not view.is_chain:  # a member of a chain may be on its way, and the others follow it
+            is_there = asked or (yield from self.stop_flow(queue, member_id(id, number), view.reason))
+            if not is_there and not view.is_chain:  # a member of a chain may be on its way, and the others follow it
                 missing.append(number)
         # Their ends may be on the way: then these come too late. Else the producer has died before it enqueued them.
         for other in queues:
@@ -174,9 +185,7 @@ class NativeFlows:
         reply = yield from self._engine._act("follow", place, as_bytes(id), *follow_args(job))
         if reply == TOO_MANY:
             raise InvalidArgument(f"Job {id!r} has {limits.MAX_FOLLOW:,} follow-up jobs already, which is the most.")
-        if reply.endswith(SENT):
-            yield from self.hand_over_soon(place)
-        return State(reply.removesuffix(SENT).decode()) if reply else None
+        return State(reply.decode()) if reply else None
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """Prepare for jobs that follow others. They are there: a limit of another queue cannot keep them back."""
@@ -244,7 +253,7 @@ class NativeFlows:
         are left for it here."""
         queue, _ = split_place(to)
         yield from self._register(queue)
-        shapes = [read_record(queue, id, b"0 " + record).shape for _, id, record, _, rule in jobs if rule != WORD]
+        shapes = [read_record(queue, id, b"0 " + record).shape for _, id, record, _, rule in jobs if rule not in WORDS]
         yield from self.prepare([NewJob(queue, "", b"", shape=shape) for shape in shapes if shape is not PLAIN])
         last, has_sent = yield from self._take(to, encoded(place), [as_text(job[1]) for job in jobs], jobs)
         left: int = yield from self._engine._ask("forget_sent", place, encoded(to), last)
@@ -280,14 +289,17 @@ def _parts(jobs: Iterable[tuple[int, NewJob]]) -> Iterator[Part]:
         yield Part(position, (number, *args), len(job.payload), 2 + weight_of(job.shape))
 
 
-def _written(call: Callback | None) -> bytes:
-    """A call as lua/flows/lib/flow.lua has it: of one that takes the results, the record is in two parts."""
-    if call is None:
+def _written(element: Element | None) -> bytes:
+    """A part of a flow as lua/flows/lib/flow.lua has it. The record of a call that takes results is in two parts."""
+    if element is None:
         return b""
-    queue, id, record, due, rule = follow_args(call.job)
-    if not call.takes_results:
+    if isinstance(element, NewFlow):
+        kind = "chain" if element.is_chain else "group"
+        return packed(("", element.id, kind, str(int(element.results)), *map(_written, element.members)))
+    queue, id, record, due, rule = follow_args(element.job)
+    if not element.takes_results:
         return packed((queue, id, record, due, rule))
-    head = write_record(call.job).partition(b"\n")[0]
+    head = write_record(element.job).partition(b"\n")[0]
     return packed((queue, id, head + b"\n[[", due, rule, b"],{}]"))
 
 

@@ -42,7 +42,7 @@ class NativeInspector(Scripted):
         return read_view(queue, state, id, row, self.config.alone_from)
 
     def queue(self, name: str) -> Steps[QueueView]:
-        *common, settings, parked, blocked, suspects, limited = yield from self._ask("counts", name)
+        *common, settings, parked, blocked, suspects, limited, outgoing, sent = yield from self._ask("counts", name)
         values = {field: as_text(value) for field, value in fields_of(settings).items()}
         return replace(
             self._counted(name, common),
@@ -51,6 +51,8 @@ class NativeInspector(Scripted):
             blocked_lanes=blocked,
             suspects=suspects,
             limited=limited,
+            outgoing=outgoing,
+            outgoing_ms=int(sent) // 1_000 if sent else None,  # such a number is a time in microseconds
         )
 
     def minutes(self, queue: str) -> Steps[Minutes]:

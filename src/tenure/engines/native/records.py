@@ -119,6 +119,7 @@ _SHAPE_WORDS: Final = (
     _Word("x", "expires", str, str),
     _Word("o", "on_failed", str, str, ""),
     _Word("f", "flow", _flow_word, decoded, ""),
+    _Word("a", "at_most_once", lambda _: "1", lambda _: True, False),
 )
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from tenure.core.errors import QueueFull, ReplyError
-from tenure.core.job import Enqueued, Lease, NewJob
+from tenure.core.job import Enqueued, JobRecord, Lease, NewJob
 from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.shape import PLAIN, Conflict, Until
 from tenure.core.steps import Arg
@@ -136,6 +136,12 @@ def follow_args(job: NewJob) -> tuple[str | bytes, ...]:
     return encoded(job.queue), as_bytes(job.id), write_record(job), _due(job), _rule(job)
 
 
+def _follow_row(job: NewJob, member: JobRecord) -> tuple[str | bytes, ...]:
+    """A follow-up job; or a job without an id, which is one more member of the flow that the completed job is in."""
+    row = follow_args(job)
+    return row if job.id else (encoded(member.shape.flow[2:]), as_bytes(member.id), packed(row), "", "add")
+
+
 def _is_plain(row: tuple[str | bytes, ...]) -> bool:
     """Whether a follow-up job needs no more than a place in `ready`. With its time, its record is not a large one."""
     return row[3:] == ("", "0") and len(row[2]) <= LARGE_BYTES - 20
@@ -160,7 +166,7 @@ def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     if type(outcome) is Completed:
         head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
         if outcome.follow:
-            rows = tuple(map(follow_args, outcome.follow))
+            rows = tuple(_follow_row(job, record) for job in outcome.follow)
             is_plain = record.shape is PLAIN and not lease.partition and all(map(_is_plain, rows))
             is_here = is_plain and {row[0] for row in rows} == {encoded(record.queue)}
             kind, body = "n" if is_here else "t", packed((body, *rows))

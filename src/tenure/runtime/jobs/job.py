@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,10 +21,12 @@ from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.stores import visible
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.awaits import Awaits
+from tenure.runtime.jobs.members import JobGroup
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from tenure.core.job import NewJob
     from tenure.core.outcome import Outcome
     from tenure.core.task import Call
     from tenure.runtime.jobs.held import Batch, Held
@@ -186,14 +188,25 @@ class Job:
         `InvalidArgument` (also for a persistent job, and for more than 1,000 calls or 1 MiB of payloads in one job),
         `PayloadTooLarge` and `UnsupportedFeature`.
         """
+        self._follow("then", calls, lambda job: job)
+
+    @property
+    def group(self) -> JobGroup:
+        """The group that this job is a member of, to add members to it.
+
+        current_job().group.add(visit.call(link))
+        """
+        return JobGroup(self._held.lease.record.shape.flow, self._follow)
+
+    def _follow(self, name: str, calls: Iterable[Call], as_it_is: Callable[[NewJob], NewJob]) -> None:
         held, make = self._held, self._held.spec.follow
         if held.persistent or make is None:
-            raise InvalidArgument("then: a persistent job never completes, so nothing can follow it.")
-        jobs = (*held.follow, *map(make, calls))
+            raise InvalidArgument(f"{name}: a persistent job never completes, so nothing can follow it.")
+        jobs = (*held.follow, *(as_it_is(make(call)) for call in calls))
         size = sum(len(job.payload) for job in jobs)
         if len(jobs) > limits.MAX_FOLLOW or size > MAX_FOLLOW_BYTES:
             most = f"at most {limits.MAX_FOLLOW:,} follow-up jobs with {MAX_FOLLOW_BYTES:,} bytes of payloads"
-            raise invalid("then", most, f"{len(jobs):,} with {size:,} bytes")
+            raise invalid(name, most, f"{len(jobs):,} with {size:,} bytes")
         held.follow = jobs
 
     def complete(self, result: object = None) -> None:

@@ -30,6 +30,11 @@ if #gone > 0 then
   call('ZREM', key('flows_over'), unpack(gone))
   pruned = pruned + #gone
 end
+for _, id in ipairs(call('ZRANGEBYSCORE', key('flows_unsealed'), '-inf', time, 'LIMIT', 0, limit)) do
+  call('HSET', key('flow:' .. id), 'reason', 'it was not sealed in time')
+  call('SADD', key('stopping'), id)
+  call('ZREM', key('flows_unsealed'), id)
+end
 end_old_holds(time, limit)
 local unparked = 0
 if call('EXISTS', key('unroutable')) == 1 and hold_left('', time) == 0 then

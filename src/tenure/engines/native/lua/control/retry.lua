@@ -4,9 +4,9 @@
 -- edited 1: the job gets this payload. limited 1: it gets these limits and this share, each of them empty for none.
 -- unique: the key of its new arguments; empty: it keeps its key. map: the version of the map of the queue's partitions
 -- that the caller knows.
--- Returns: 1, or 0 when there is no such job, or it is ready, active or completed; or : and the id of another job that
--- has its unique key now. Errors: TNPARTS if the job cannot be in one of several partitions, TNMOVES if it must be
--- moved to its partition first.
+-- Returns: 1, with `~` if word is on its way, or 0 when there is no such job, or it is ready, active or completed; or :
+-- and the id of another job that has its unique key now. Errors: TNPARTS if the job cannot be in one of several
+-- partitions, TNMOVES if it must be moved to its partition first.
 -- Invariant: the job is in `jobs` and ready, and has no end. Where its lane waits for it, it is at the front.
 --@include begin types answers find reshape ends large noted homes transition
 local session, number, id, edited, payload = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
@@ -28,7 +28,7 @@ local function edit(record)
   local shape = shape_of(record)
   if limited_now then shape = reshape(shape, limit_words, share) end
   if new_key then shape = uniques.with_key(shape, new_key) end
-  return (string.match(line, '^(.-) [fgklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
+  return (string.match(line, '^(.-) [afgklmnopux]=') or line) .. (shape == '' and '' or ' ' .. shape) .. '\n' .. payload
 end
 
 -- A job that ended does not expire when it runs again.
@@ -114,4 +114,4 @@ else
 end
 call('HDEL', key('tries'), id)
 if homes.changes then call('HSET', key('mover'), 'dirty', '1') end -- what `move` has looked at may have changed
-return remember(session, number, '1')
+return remember(session, number, '1' .. (sending.has_sent() and '~' or ''))

@@ -1,8 +1,7 @@
 -- flow_change: seal, stop or forget a group, or note members that never came to be.
 -- KEYS[1] prefix
 -- ARGV id action detail member...
--- action: seal (detail: how many members it has; empty: those known); stop (the reason); forget; note (member: the
--- numbers of members, which are cancelled).
+-- action: seal; stop (detail: the reason); forget; note (member: the numbers of members, which are cancelled).
 -- Returns: 1, or 0 if there is no such group; and `~` if jobs are on their way.
 -- Invariant: a sealed group of which all members have ended has ended. Sending it again is harmless by nature.
 --@include begin flow
@@ -11,8 +10,9 @@ allow_when_full()
 local group = flow.of(id)
 if not group then return '0' end
 if action == 'seal' and group.state == 'open' then
-  group.total, group.sealed = detail ~= '' and detail or group.total, '1'
-  call('HSET', flow.key(id), 'total', group.total, 'sealed', '1')
+  group.sealed = '1'
+  call('HSET', flow.key(id), 'sealed', '1')
+  call('ZREM', key('flows_unsealed'), id)
   flow.end_if_over(id, group)
 elseif action == 'stop' and group.state == 'open' then
   flow.stop(id, detail)
@@ -24,6 +24,7 @@ elseif action == 'forget' then
   for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
   call('ZREM', key('flows'), id)
   call('ZREM', key('flows_over'), id)
+  call('ZREM', key('flows_unsealed'), id)
   call('SREM', key('stopping'), id)
   if group.state == 'open' then call('HINCRBY', key('meta'), 'open_flows', -1) end
 end

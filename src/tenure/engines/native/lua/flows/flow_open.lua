@@ -1,20 +1,14 @@
--- flow_open: make a group, or change how many members it has.
+-- flow_open: make a group. Its members come later, through flow_grow.
 -- KEYS[1] prefix
--- ARGV id total keep_ms policy results on_success on_end
--- total: how many members it has so far. policy: wait or cancel. results: 1 if they are kept. on_success, on_end: the
--- calls, as lib flow has them, or empty.
--- Returns: 1, or 0 if the group has ended or is gone.
+-- ARGV id keep_ms policy results on_success on_end open_ms
+-- policy: wait or cancel. results: 1 if they are kept. on_success, on_end: definitions, as lib flow has them, or empty.
+-- open_ms: after which the group is cancelled if it is not sealed by then.
+-- Returns: 1.
 -- Invariant: a group is open until it is sealed. Sending it again is harmless by nature.
 --@include begin flow
-local id, total = ARGV[1], ARGV[2]
+local id, keep, policy, results, on_success, on_end, open_ms = unpack(ARGV)
 allow_when_full()
-local group = flow.of(id)
-if group then
-  if group.state ~= 'open' or group.sealed == '1' then return 0 end
-  if tonumber(total) > tonumber(group.total) then call('HSET', flow.key(id), 'total', total) end
-  return 1
-elseif total ~= '0' then
-  return 0
-end
-flow.make(id, ARGV[6], ARGV[7], 'total', '0', 'keep', ARGV[3], 'policy', ARGV[4], 'results', ARGV[5], 'sealed', '0')
+if flow.of(id) then return 1 end
+flow.make(id, on_success, on_end, 'total', '0', 'keep', keep, 'policy', policy, 'results', results, 'sealed', '0')
+call('ZADD', key('flows_unsealed'), clock() + open_ms, id)
 return 1

@@ -1,5 +1,5 @@
--- take: add jobs that another queue has sent, once; or send them on to the partition that they belong to. Note the ends
--- of members of groups.
+-- take: add jobs that another queue has sent, once; or send them on to the partition that they belong to. Note what has
+-- become of members of groups.
 -- KEYS[1] prefix
 -- ARGV config source (number id record due rule)...
 -- source: the place of a queue that sends them, in the order of their numbers.
@@ -8,15 +8,15 @@
 -- Invariant: a job is added, or sent on, in the step that notes its number in `in`. Sending it again is harmless, by
 -- any number of callers at a time. The queue takes them, whether or not it has room.
 --@include begin types following flow
-local config, source, found, ends = cjson.decode(ARGV[1]), ARGV[2], {}, {}
+local config, source, found, words = cjson.decode(ARGV[1]), ARGV[2], {}, {}
 allow_when_full()
 check_types()
 local last = tonumber(call('HGET', key('in'), source) or 0)
 for i = 3, #ARGV, 5 do
   local number = tonumber(ARGV[i])
   if number > last then
-    if ARGV[i + 4] == 'end' then
-      ends[#ends + 1] = { '', ARGV[i + 1], ARGV[i + 2] }
+    if ARGV[i + 4] == 'end' or ARGV[i + 4] == 'add' then
+      words[#words + 1] = { '', unpack(ARGV, i + 1, i + 4) }
     else
       found[#found + 1] = { sending.queue, unpack(ARGV, i + 1, i + 4) }
     end
@@ -24,6 +24,6 @@ for i = 3, #ARGV, 5 do
   end
 end
 following.add(config, following.read(found, source))
-flow.note(ends)
+flow.note(words)
 call('HSET', key('in'), source, digits(last))
 return digits(last) .. woke .. (sending.has_sent() and '~' or '')

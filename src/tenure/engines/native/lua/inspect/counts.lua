@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV
 -- Returns: {scheduled, ready, active, unroutable, completed, failed, broken, cancelled, {name, total...},
--- {setting, value...}, parked lanes, blocked lanes, suspects that wait, jobs that wait for a limit}
+-- {setting, value...}, parked lanes, blocked lanes, suspects that wait, jobs that wait for a limit, jobs on their way
+-- to other queues, the number of the oldest of these or ''}
 -- Invariant: changes nothing.
 --@include begin
 local active, unroutable = 0, 0
@@ -26,6 +27,16 @@ local function limited_jobs()
   return count
 end
 
+-- What other queues have not taken: see lib sending.
+local outgoing, oldest = 0, ''
+for _, queue in ipairs(call('SRANDMEMBER', key('outs'), @MAX_HOLDERS@)) do
+  outgoing = outgoing + call('LLEN', key('out:' .. queue))
+  for _, first in ipairs(call('LRANGE', key('out:' .. queue), 0, 0)) do
+    local number = cmsgpack.unpack(first)[1]
+    if oldest == '' or tonumber(number) < tonumber(oldest) then oldest = number end
+  end
+end
+
 return {
   call('ZCARD', key('scheduled')) + call('HLEN', key('again')),
   math.max(0, ready - tonumber(meta[1] or 0)),
@@ -41,4 +52,6 @@ return {
   call('HLEN', key('blocked')),
   call('LLEN', key('isolated')),
   limited_jobs(),
+  outgoing,
+  oldest,
 }

@@ -3,5 +3,5 @@
 
 -- The words of a record's shape; '' for a job that waits in `ready`.
 local function shape_of(record)
-  return string.match(record or '', '^[^\n]- ([fgklmnopux]=[^\n]*)') or ''
+  return string.match(record or '', '^[^\n]- ([afgklmnopux]=[^\n]*)') or ''
 end

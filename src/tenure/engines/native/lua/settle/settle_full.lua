@@ -104,7 +104,10 @@ local function complete(id, at, shape, failures, crashes, claimed)
   local after = followed[token]
   if after then following_jobs[#following_jobs + 1] = after end
   local result = after and after.result or ARGV[at + 5]
-  if is_member then words[#words + 1] = sending.word_of(id, shape, 'completed', result) end
+  if is_member then
+    for _, add in ipairs(after and after.adds or {}) do words[#words + 1] = add end
+    words[#words + 1] = sending.word_of(id, shape, 'completed', result)
+  end
   if ttl ~= '0' and ttl ~= kept_for then
     kept_for, kept_until = ttl, digits(time + ttl)
     times = time .. ' ' .. kept_until

@@ -37,7 +37,7 @@ end
 -- rest of its shape and the time of its enqueue, and its place where its line is the same.
 local function rewrite(all, id, state, old, record)
   local first, payload = string.match(record, '^([^\n]*)\n(.*)$')
-  local asked, plain = shape_of(record), string.match(first, '^(.-) [fgklmnopux]=') or first
+  local asked, plain = shape_of(record), string.match(first, '^(.-) [afgklmnopux]=') or first
   local shape = reshape(shape_of(old), shapes.word(asked, 'm'), shapes.word(asked, 'g'))
   local line = (string.match(old, '^%d+ ') or word_of(all.begun_at, 0) .. ' ') .. plain .. ' ' .. shape
   call('HSET', key('jobs'), id, line .. '\n' .. payload)

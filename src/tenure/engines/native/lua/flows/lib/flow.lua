@@ -1,10 +1,12 @@
 -- lib flow: groups of jobs, with calls that follow when all members have ended. A group is in the first partition of
 -- the queue that it was made in. `flow:<id>` has its numbers and calls; `flow:<id>:ended` a bit for each member that
 -- has ended; `flow:<id>:failed` the members that have not completed, each with its state and queue;
--- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` when
--- the records go. A chain is such a
--- group, and `flow:<id>:next` has the members after the first, each of which comes to be when the one before it has
--- completed.
+-- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` when the
+-- records go; `flows_unsealed` until when a group must be sealed. A chain is such a group, and `flow:<id>:next` has the
+-- members after the first, each of which comes to be when the one before it has completed. A member may be a flow, in
+-- the same place: its id is the member's.
+-- A definition, as MessagePack, is a call: {queue, id, record, due, rule}, and if it takes what came before it the rest
+-- of its record, which follows that; or a flow: {'', id, group or chain, results, definition...}.
 -- Needs: clock, digits. Defines: flow. Redis: reads and writes.
 --@include sending
 local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues', ':next' } }
@@ -30,18 +32,6 @@ function flow.make(id, on_success, on_end, ...)
   call('HINCRBY', key('meta'), 'open_flows', 1)
 end
 
--- Enqueue a call of the group: {queue, id, record, due, rule}, and for one that takes what `results` returns the rest
--- of its record, which follows that.
-local function enqueue(packed, suffix, results)
-  local job = cmsgpack.unpack(packed)
-  local record = job[3]
-  if job[6] then
-    local argument, is_whole = results()
-    record = record .. argument .. (is_whole and '' or job[6])
-  end
-  sending.send({ { job[1], job[2] .. suffix, record, job[4], job[5] } })
-end
-
 -- The results of all members, as a list. If they are too large for one job, an argument that no task has: the job ends
 -- in broken, and its error names it.
 local function all_results(id, total)
@@ -55,18 +45,76 @@ local function all_results(id, total)
   return '[' .. table.concat(results, ',') .. ']'
 end
 
+-- Whether an id is one of a member.
+function flow.is_member(id) return string.find(id, '.', 1, true) ~= nil end
+
+-- Make what is defined. `jobs`: where its jobs go, to be sent. `before`: returns what a call takes.
+local function define(jobs, id, definition, keep, before, on_success, on_end)
+  local found = cmsgpack.unpack(definition)
+  local group = flow.is_member(id) and string.match(id, '^(.*)%.')
+  if found[1] ~= '' then
+    local record = found[3]
+    if found[6] then
+      local argument, is_whole = before()
+      record = record .. argument .. (is_whole and '' or found[6])
+    end
+    jobs[#jobs + 1] = { found[1], id, record, found[4], found[5] }
+    if group then call('SADD', flow.key(group, ':queues'), found[1]) end
+    return
+  end
+  local members, is_chain = { unpack(found, 5) }, found[3] == 'chain'
+  flow.make(id, on_success or '', on_end or '', 'total', #members, 'keep', keep, 'policy', 'wait', 'results', found[4],
+    'sealed', '1', unpack(is_chain and { 'chain', '1' } or {}))
+  for n, member in ipairs(members) do
+    if is_chain and n > 1 then
+      call('HSET', flow.key(id, ':next'), n - 1, member)
+    else
+      define(jobs, id .. '.' .. n - 1, member, keep)
+    end
+  end
+  flow.end_if_over(id, flow.of(id)) -- an empty group
+end
+
+-- Start a call or a flow.
+function flow.start(id, definition, ...)
+  local jobs = {}
+  define(jobs, id, definition, ...)
+  sending.send(jobs)
+end
+
+-- Start what follows a flow.
+local function follow(definition, suffix, keep, results)
+  if definition then flow.start(cmsgpack.unpack(definition)[2] .. suffix, definition, keep, results) end
+end
+
+-- Send word to the flow that this one is a member of, if any.
+local function report(id, state, result)
+  if flow.is_member(id) then sending.send({ { sending.queue, id, state .. ' +\n' .. result, '', 'end' } }) end
+end
+
 -- End a group if all of its members have ended.
 function flow.end_if_over(id, group)
   local total = tonumber(group.total)
   if group.sealed ~= '1' or tonumber(group.ended) ~= total or group.state ~= 'open' then return end
   local is_complete, round = tonumber(group.completed) == total, tonumber(group.round) + 1
+  local result = ''
+  if is_complete and group.results == '1' and flow.is_member(id) then
+    local is_too_large = false
+    if group.chain then
+      result = call('HGET', flow.key(id, ':results'), total - 1) or ''
+    else
+      result, is_too_large = all_results(id, total)
+    end
+    is_complete = not is_too_large
+  end
   local state = is_complete and 'completed' or group.reason and 'cancelled' or 'failed'
   call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())))
   call('HINCRBY', key('meta'), 'open_flows', -1)
   call('SREM', key('stopping'), id)
   local function results() return all_results(id, total) end
-  if is_complete and group.on_success then enqueue(group.on_success, '', results) end
-  if group.on_end then enqueue(group.on_end, '-' .. round, results) end
+  if is_complete then follow(group.on_success, '', group.keep, results) end
+  follow(group.on_end, '-' .. round, group.keep, results)
+  report(id, state, result)
   for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), group.keep) end
   call('ZADD', key('flows_over'), clock() + group.keep, id)
   call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
@@ -94,6 +142,7 @@ local function reopen(id, n, group)
   call('HINCRBY', key('meta'), 'open_flows', 1)
   call('ZREM', key('flows_over'), id)
   for _, part in ipairs(flow.PARTS) do call('PERSIST', flow.key(id, part)) end
+  report(id, 'again', '')
 end
 
 -- Note the end of a member; or that it runs `again`.
@@ -104,7 +153,9 @@ local function note(id, n, group, text)
   count(group, n, state, 1)
   local goes_on = group.chain and state == 'completed' and not group.reason
   local following = goes_on and call('HGET', flow.key(id, ':next'), n + 1)
-  if following then enqueue(following, '', function() return result ~= '' and result or 'null' end) end
+  if following then
+    flow.start(id .. '.' .. n + 1, following, group.keep, function() return result ~= '' and result or 'null' end)
+  end
   if state ~= 'completed' then
     call('HSET', flow.key(id, ':failed'), n, state .. ' ' .. queue)
     if group.policy == 'cancel' and not group.reason then
@@ -116,8 +167,17 @@ local function note(id, n, group, text)
   end
 end
 
+-- Add a member that another one asks for. Word of the end of that one follows, so the group is open, unless it was
+-- cancelled before.
+local function grow(id, _, group, definition)
+  if group.state ~= 'open' then return end
+  flow.start(id .. '.' .. group.total, definition, group.keep)
+  group.total = group.total + 1
+end
+
 -- Note what has become of members: words as lib sending has them, with the id of the member, `<id of the
--- group>.<number>`, and `<state> <queue>`, newline, its result.
+-- group>.<number>`, and `<state> <queue>`, newline, its result; `+` stands for a flow. With the rule `add`: the
+-- definition of one more member.
 function flow.note(words)
   local groups = {}
   for _, word in ipairs(words) do
@@ -125,12 +185,15 @@ function flow.note(words)
     if id and groups[id] == nil then
       groups[id] = flow.of(id) or false -- false: it is forgotten
     end
-    if id and groups[id] then note(id, n, groups[id], word[3]) end
+    if id and groups[id] then
+      local act = word[5] == 'add' and grow or note
+      act(id, n, groups[id], word[3])
+    end
   end
   for id, group in pairs(groups) do
     if group then
-      call('HSET', flow.key(id), 'ended', group.ended, 'completed', group.completed, 'failed', group.failed,
-        'cancelled', group.cancelled)
+      call('HSET', flow.key(id), 'total', group.total, 'ended', group.ended, 'completed', group.completed, 'failed',
+        group.failed, 'cancelled', group.cancelled)
       flow.end_if_over(id, group)
     end
   end

@@ -11,22 +11,25 @@ local function is_misfit(shape)
 end
 
 -- Sort jobs, {queue, id, record, due, rule}, by where they go. `source`: the place that has sent them, if any. All that
--- may fail comes before the first write.
+-- may fail comes before the first write. `adds`: more members of the group of the job that has ended.
 function following.read(jobs, source)
-  local own, misfits, others = {}, {}, {}
+  local own, misfits, others, adds = {}, {}, {}, {}
   call('LLEN', key('ready'))
   call('ZCARD', key('scheduled'))
   for _, entry in ipairs(jobs) do
     local queue, job = entry[1], { unpack(entry, 2, 5) }
-    if queue == sending.queue then queue = routing.next_place(job, source) end
-    if queue then
+    local is_here = queue == sending.queue and entry[5] ~= 'add'
+    if is_here then queue = routing.next_place(job, source) end
+    if entry[5] == 'add' then
+      adds[#adds + 1] = entry
+    elseif queue then
       others[#others + 1] = { queue, unpack(job) }
     else
       table.insert(is_misfit(shape_of('0 ' .. job[2])) and misfits or own, job)
     end
   end
   sending.check(others)
-  return { own = jobs_to_add(own), misfits = misfits, others = others }
+  return { own = jobs_to_add(own), misfits = misfits, others = others, adds = adds }
 end
 
 -- Add them, whether or not there is room: what has caused them must not fail for it. A job that cannot be here ends in

@@ -2,7 +2,7 @@
 -- their numbers, each as MessagePack: {number, id, record, due, rule}; `outs` names the queues that such jobs go to.
 -- Numbers grow as tokens do, so that the other queue can ignore what it has taken: a counter that a failover sets back
 -- would name new jobs as earlier ones.
--- `rule` `end`: no job, but word of a member for its group: see lib flow.
+-- `rule` `end` or `add`: no job, but word of a member for its group: see lib flow.
 -- Needs: clock, digits. Defines: sending. Redis: reads and writes.
 --@include lazy
 local sending = setmetatable({ function(my)

@@ -10,6 +10,11 @@ local function note_poison(id)
   redis.pcall('PEXPIRE', key('poison'), @POISON_TTL_MS@)
 end
 
+-- The error of a job that runs at most once, and may have begun.
+local ONCE_BODY = cjson.encode({
+  type = 'AtMostOnce', message = 'What ran this job died or stopped before the job had ended.', traceback = '',
+})
+
 -- How many more jobs this call may release, and whether it leaves some of them to the next call.
 local room, left = @BACK_MOST@, false
 
@@ -31,13 +36,15 @@ end
 local function bring_back(config, time, entry, tries, asked, out)
   local token, id, claimed, worker, crash, shape = unpack(entry, 1, 6)
   local failures, crashes, doubtful = blame.counted_after(config, time, entry, tries)
-  local broken = crash and is_limit(config, crash, crashes, doubtful)
+  local is_once = (crash or entry.is_gone) and shape ~= '' and shapes.word(shape, 'a')
+  local broken = is_once or crash and is_limit(config, crash, crashes, doubtful)
   out.crashed = out.crashed + (crash and 1 or 0)
   room = room - ((asked or broken or shape ~= '') and @BACK_HARD@ - 1 or 0)
   if asked then
     end_badly(config, time, 'cancelled', id, failures, crashes, digits(token), worker, claimed, asked)
   elseif broken then
-    end_badly(config, time, 'broken', id, failures, crashes, digits(token), worker, claimed, crash_body(crashes))
+    local body = is_once and ONCE_BODY or crash_body(crashes)
+    end_badly(config, time, 'broken', id, failures, crashes, digits(token), worker, claimed, body)
     note_poison(id)
   else
     if crash or (tries and shape ~= '') then
@@ -51,8 +58,9 @@ local function bring_back(config, time, entry, tries, asked, out)
 end
 
 -- Bring leases back, for entries {token, id, claimed, worker, crashed, shape, kind of claim} with the highest token
--- first: each job goes to the very front, so the jobs end up in the order of their claims. Suspects go to `isolated`.
--- Returns how many entries were handled: with `bounded`, as far as there is room.
+-- first (`is_gone`: its worker no longer has it): each job goes to the very front, so the jobs end up in the order of
+-- their claims. Suspects go to `isolated`. Returns how many entries were handled: with `bounded`, as far as there is
+-- room.
 local function requeue(config, time, entries, bounded)
   if #entries == 0 then return 0 end
   local ids, done = {}, 0
@@ -128,6 +136,7 @@ end
 -- Release these claims of these workers in one order, the latest first, up to the limit of a call. The rest is still
 -- held, so the next call finds it and puts it in front of these. Returns how many came back, and whether some are left.
 local function release_claims(config, time, workers, entries)
+  for _, entry in ipairs(entries) do entry.is_gone = true end
   table.sort(entries, function(a, b) return a[1] > b[1] end)
   local done = requeue(config, time, entries, true)
   for n = #entries, done + 1, -1 do entries[n], left = nil, true end

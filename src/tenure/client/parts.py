@@ -1,0 +1,152 @@
+"""The parts of flows: calls, tasks that take what came before them, and flows in flows."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
+
+from tenure.client.call import Built, TaskCall
+from tenure.client.outgoing import surrounded
+from tenure.core.encoding.signature import Signature
+from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, with_jobs
+from tenure.core.functions import without_warning
+from tenure.core.steps import Steps
+
+if TYPE_CHECKING:
+    from tenure.client.client import Client
+    from tenure.client.options import Options
+
+E = TypeVar("E", bound=Element)
+PARTS_MOST: Final = 1_000
+"""Jobs of a chain, or of a flow that is part of another one."""
+_IN_JSON: Final[dict[Any, str]] = {
+    **dict.fromkeys((list, tuple, set), "list"),
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "bool",
+    dict: "object",
+    type(None): "null",
+}
+"""What these types become."""
+DEPTH_MOST: Final = 8
+"""Flows in one another."""
+
+
+@runtime_checkable
+class AnyTask(Built, Protocol):
+    """A task of an app, in place of a call: it takes what came before it."""
+
+    name: str
+    __wrapped__: Any
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def _signature(self) -> Signature: ...
+
+
+class Place(NamedTuple):
+    """Where a flow is made: the client of its app, its queue, how long its record stays, and how deep it is."""
+
+    client: Client
+    queue: str
+    keep_ms: int
+    depth: int = 1
+
+
+class FlowPart(ABC):
+    """A group or a chain that is not enqueued, so that it can be part of another flow."""
+
+    @abstractmethod
+    def _begins_with(self) -> Step:
+        """Return the first of its parts. Raises `InvalidArgument` if it has none."""
+
+    @abstractmethod
+    def _new(self, place: Place) -> NewFlow:
+        """Return it as a flow with all of its members, which have no ids. Raises `InvalidArgument`."""
+
+
+Member: TypeAlias = "TaskCall[Any] | FlowPart"
+Step: TypeAlias = "TaskCall[Any] | AnyTask | FlowPart"
+"""A part of a flow that something comes before."""
+
+
+def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: bool) -> NewFlow:
+    """Return a flow with these members, which have no ids. Raises `InvalidArgument`, also for too many jobs."""
+    field = "chain" if is_chain else "group"
+    if place.depth > DEPTH_MOST:
+        raise InvalidArgument(f"{field}: flows go at most {DEPTH_MOST} deep.")
+    of_member, inner = membership(place.queue, results, is_chain), place._replace(depth=place.depth + 1)
+    members: list[Element] = []
+    left, before = PARTS_MOST, None
+    for n, one in enumerate(parts):
+        if isinstance(one, FlowPart):
+            members.append(one._new(inner))
+        else:
+            if isinstance(before, AnyTask) and isinstance(one, AnyTask):
+                _check_types(before, one)
+            made = callback(place.client, one, field, "the result before it" if is_chain and n else None)
+            members.append(replace(made, job=as_member(made.job, of_member, field)))
+        before = one.source if isinstance(one, TaskCall) else one
+        left -= sum(1 for _ in jobs_of(members[-1]))
+        if left < 0:
+            raise invalid(field, f"at most {PARTS_MOST:,} jobs in a chain, or in a flow within another one", "more")
+    return NewFlow(place.queue, "", place.keep_ms, results, is_chain=is_chain, members=tuple(members))
+
+
+def _check_types(before: AnyTask, one: AnyTask) -> None:
+    """Refuse a result that cannot be the argument, by the hints. Only types that differ in JSON are compared."""
+    given, taken = before._signature.returns, one._signature.takes
+    kinds = tuple(_IN_JSON.get(get_origin(hint) or hint) for hint in (given, taken))
+    if None not in kinds and kinds[0] != kinds[1] and kinds != ("integer", "number"):
+        takes, returns = map(inspect.formatannotation, (taken, given))
+        raise InvalidArgument(f"chain: {one.name} takes {takes}, and {before.name} before it returns {returns}.")
+
+
+def callback(client: Client, step: TaskCall[Any] | AnyTask, field: str, before: str | None) -> Callback:
+    """Return the job of a call, or of a task that takes what comes before it. Raises `InvalidArgument`."""
+    if not isinstance(step, AnyTask):
+        return Callback(client.job_of_call(step, field))
+    if before is None:
+        raise InvalidArgument(f"{field}: {step.name} has no result before it: write {step.name}.call(...).")
+    try:
+        inspect.signature(step.__wrapped__).bind(None)
+    except TypeError as error:
+        raise InvalidArgument(f"{field}: {step.name} cannot take {before}: {error}.") from None
+    call = TaskCall[Any](step.name, b"[[null],{}]", step.options, step)
+    return Callback(client.job_of_call(call, field), takes_results=True)
+
+
+def seen(client: Client, element: E) -> E:
+    """Return a part of a flow as instruments leave it."""
+    with surrounded(client.around, list(jobs_of(element))) as jobs:
+        return with_jobs(element, iter(jobs))
+
+
+def started(client: Client, flow: NewFlow) -> Steps[None]:
+    """Start a flow that has all of its members."""
+    with surrounded(client.around, list(jobs_of(flow))) as jobs:
+        yield from client.flows.start_flow(with_jobs(flow, iter(jobs)))
+
+
+def client_of(step: object, field: str) -> Client:
+    """Return the client of the app of a part of a flow. Raises `InvalidArgument` for anything else."""
+    if isinstance(step, FlowPart):
+        return client_of(step._begins_with(), field)
+    client: Client | None = getattr(step.source if isinstance(step, TaskCall) else step, "_client", None)
+    if client is None:
+        raise invalid(field, "a call of a task, as in report.call(...)", without_warning(step))
+    return client
+
+
+def queue_of(client: Client, step: Step, field: str) -> str:
+    """Return the queue of the first call in a part of a flow. Raises `InvalidArgument`."""
+    if isinstance(step, FlowPart):
+        return queue_of(client, step._begins_with(), field)
+    return callback(client, step, field, "what comes before it").job.queue
