@@ -9,7 +9,7 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, Protocol
 from urllib.parse import quote
