@@ -27,7 +27,7 @@ Take == /\ page # None
         /\ last' = IF Top(page) > last THEN Top(page) ELSE last
         /\ UNCHANGED <<out, ended, copy, page, fails, high>>
 
-\* @ engines/native/flows.py | reply: bytes = yield from engine.copied(taking, tuple(as_text(job[1]) for job in jobs))
+\* @ engines/native/flows.py | reply: bytes = yield from engine.copied(taking, tuple(ids))
 Trim == /\ page # None /\ Top(page) <= (IF Durable THEN copy.last ELSE last)
         /\ out' = Above(out, Top(page)) /\ page' = None /\ UNCHANGED <<ended, last, marked, copy, fails, high>>
 GiveUp == page # None /\ page' = None /\ UNCHANGED <<out, ended, last, marked, copy, fails, high>>

@@ -54,6 +54,14 @@ class FlowPort(Protocol):
         Return the state of that one; None: unknown. If it has ended otherwise, nothing was done.
         """
 
+    def deliver(self, source: str, queue: str, jobs: Sequence[tuple[int, NewJob]]) -> Steps[None]:
+        """Add jobs that another store keeps to a queue, in the order of their numbers, each at most once ever.
+
+        The queue notes the last number of each `source`, and ignores jobs of it with that number or a lower one. So a
+        call may be repeated at any time later, also in parts. It adds them whether or not there is room. An error of
+        Redis leaves some or none of them added; the next call adds the rest.
+        """
+
     def text_of(self, job: NewJob) -> str:
         """Write a job as `Shape.on_failed` has it: without spaces."""
 

@@ -9,7 +9,7 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import PLAIN, CancelAnswer
 from tenure.core.steps import Arg, Command, Steps
+from tenure.engines.kit.chunks import Part, chunks, weight_of
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.native.control import NativeController
 from tenure.engines.native.keys import decoded, encoded
@@ -252,17 +253,42 @@ class NativeFlows:
     def _hand_to(self, place: str, to: str, jobs: list[list[bytes]]) -> Steps[tuple[bool, int]]:
         """Hand a page of jobs over. Return whether the place that they come to has sent some of them on, and how many
         are left for it here."""
-        engine, (queue, _) = self._engine, split_place(to)
+        queue, _ = split_place(to)
         yield from self._register(queue)
         shapes = [read_record(queue, id, b"0 " + record).shape for _, id, record, _, rule in jobs if rule not in WORDS]
         yield from self.prepare([NewJob(queue, "", b"", shape=shape) for shape in shapes if shape is not PLAIN])
-        taking = engine._ask("take", to, engine._config, encoded(place), *chain.from_iterable(jobs))
-        reply: bytes = yield from engine.copied(taking, tuple(as_text(job[1]) for job in jobs))
+        last, has_sent = yield from self._take(to, encoded(place), [as_text(job[1]) for job in jobs], jobs)
+        left: int = yield from self._engine._ask("forget_sent", place, encoded(to), last)
+        return has_sent, left
+
+    def deliver(self, source: str, queue: str, jobs: Sequence[tuple[int, NewJob]]) -> Steps[None]:
+        yield from self._register(queue)
+        yield from self._prepare(job for _, job in jobs)
+        has_sent = False
+        for chunk in chunks(_parts(jobs)):
+            # No place has a name that begins with an @.
+            ids, rows = [jobs[part.position][1].id for part in chunk], [part.args for part in chunk]
+            _, sends = yield from self._take(queue, f"@{source}", ids, rows)
+            has_sent = has_sent or sends
+        if has_sent:
+            yield from self.hand_over_soon(queue)
+
+    def _take(self, to: str, source: str, ids: Iterable[str], jobs: Iterable[Sequence[Arg]]) -> Steps[tuple[str, bool]]:
+        """Let a place take jobs of a source. Return the number of the last one that it has ever taken, and whether it
+        has sent some of them on."""
+        engine = self._engine
+        taking = engine._ask("take", to, engine._config, source, *chain.from_iterable(jobs))
+        reply: bytes = yield from engine.copied(taking, tuple(ids))
         last = reply.removesuffix(SENT)
         if last.endswith(WOKE):
             yield from self._post(to)
-        left: int = yield from engine._ask("forget_sent", place, encoded(to), last.removesuffix(WOKE))
-        return last != reply, left
+        return as_text(last.removesuffix(WOKE)), last != reply
+
+
+def _parts(jobs: Iterable[tuple[int, NewJob]]) -> Iterator[Part]:
+    for position, (number, job) in enumerate(jobs):
+        _, *args = follow_args(job)
+        yield Part(position, (number, *args), len(job.payload), 2 + weight_of(job.shape))
 
 
 def _written(element: Element | None) -> bytes:
