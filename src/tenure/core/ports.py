@@ -76,11 +76,13 @@ class FlowPort(Protocol):
         """Give numbers to members of a group that come now, also to these queues. Return the first of the numbers;
         None: the group has ended, is sealed or gone."""
 
-    def seal_flow(self, queue: str, id: str) -> Steps[bool]:
-        """Let a group end when the members that it has have ended. False: it is gone."""
+    def seal_flow(self, queue: str, id: str, by_hand: bool = False) -> Steps[bool]:
+        """Let a group end when the members that it has have ended. False: it is gone. `by_hand`: its producer has died,
+        and members that it never enqueued count as cancelled."""
 
-    def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
-        """Cancel the members of a group that have not ended; workers complete that. False: it is gone."""
+    def stop_flow(self, queue: str, id: str, reason: str, has_all: bool = False) -> Steps[bool]:
+        """Cancel the members of a group that have not ended; workers complete that. False: it is gone. `has_all`: its
+        producer enqueues no more members."""
 
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
         """Remove the record of a group. Its members stay. False: it is gone."""

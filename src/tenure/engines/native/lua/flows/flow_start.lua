@@ -10,8 +10,9 @@ local session, number, id, definition, keep, on_success, on_end = unpack(ARGV)
 allow_when_full()
 local again = recall(session, number)
 if again then return again end
-local outer = flow.is_member(id) and flow.of(string.match(id, '^(.*)%.'))
-if not flow.is_member(id) or outer and outer.state == 'open' and not outer.reason then
-  flow.start(id, definition, keep, nil, on_success, on_end)
+local group = string.match(id, '^(.*)%.')
+local outer = group and flow.of(group)
+if not group or outer and outer.state == 'open' and not outer.reason then
+  flow.start(id, definition, keep, group, nil, on_success, on_end)
 end
 return remember(session, number, sending.has_sent() and '~' or '')
