@@ -14,8 +14,10 @@ import random
 import sys
 import time
 from contextlib import closing
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, Final, cast
+from zoneinfo import ZoneInfo
 
 from tenure.core import limits
 from tenure.core.job import NewJob
@@ -35,7 +37,8 @@ FAR_MS: Final = 4_000_000_000_000
 WORKERS: Final = 50
 SCHEDULES: Final = 200
 TICKS: Final = 2_000
-SIZES: Final = (1_000, 100_000)
+BURST: Final = 5_000
+SIZES: Final = (1_000,)
 
 
 def spec(name: str, **changes: Any) -> ScheduleSpec:
@@ -62,22 +65,21 @@ def cost_of_ticks(server: RedisServer, driver: SyncDriver, engine: NativeEngine)
             one = spec(f"idle {n}", every_ms=limits.MINUTE)
             driver.run(engine.put_schedule(one, rules.digest_of(one), "", FAR_MS, FAR_MS))
         made = size
-        busy = spec("busy", every_ms=1_000, catch_up=CatchUp.ALL)
-        digest = rules.digest_of(busy)
+        busy = [spec(f"busy {n}", every_ms=1_000, catch_up=CatchUp.ALL) for n in range(limits.PAGE_MAX)]
         planned = int(time.time()) * 1000 - TICKS * 2_000
-        driver.run(engine.remove_schedule(QUEUE, "busy"))
-        driver.run(engine.put_schedule(busy, digest, "", planned, planned))
+        for one in busy:
+            driver.run(engine.remove_schedule(QUEUE, one.name))
+            driver.run(engine.put_schedule(one, rules.digest_of(one), "", planned, planned))
         server.command("CONFIG", "RESETSTAT")
-        for n in range(TICKS):
-            job = busy.job(f"{size} {n}", planned)
-            tick = Tick("busy", digest, planned, job, planned, planned + 1_000, planned + 1_000)
-            driver.run(engine.tick(QUEUE, tick))
-            planned += 1_000
+        for n in range(TICKS // len(busy)):
+            at, following = planned + 1_000 * n, planned + 1_000 * (n + 1)
+            due = [(one, one.job(f"{size} {n} {one.name}", at)) for one in busy]
+            ticks = [Tick(one.name, rules.digest_of(one), at, job, at, following, following) for one, job in due]
+            driver.run(engine.tick(QUEUE, ticks))
         ticking = us_of(server, TICKS)
         server.command("CONFIG", "RESETSTAT")
-        for _ in range(TICKS):
-            driver.run(engine.due_schedules(QUEUE, 1))
-        looking = us_of(server, TICKS)
+        driver.run(engine.due_schedules(QUEUE, limits.PAGE_MAX))
+        looking = us_of(server, limits.PAGE_MAX)
         server.command("CONFIG", "RESETSTAT")
         for n in range(TICKS):
             driver.run(engine.enqueue([NewJob(QUEUE, f"plain {size} {n}", b"p")]))
@@ -110,6 +112,27 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.driver.close()
+
+
+async def burst(url: str, engine: NativeEngine) -> None:
+    """Print how late the last of many ticks is that are due at one moment, with one worker."""
+    client = AsyncDriver(url)
+    due_ms = (int(time.time() * 1000) + 20_000) // limits.MINUTE * limits.MINUTE + limits.MINUTE
+    at = datetime.fromtimestamp(due_ms / 1000, ZoneInfo("Europe/Berlin"))
+    for n in range(BURST):
+        cron = f"{at.minute} {at.hour} * * *"
+        one = ScheduleSpec(name=f"customer {n}", queue=QUEUE, cron=cron, tz="Europe/Berlin", task="t")
+        await client.run(engine.put_schedule(one, rules.digest_of(one), "", due_ms, due_ms))
+    worker = Worker(url, engine)
+    late: list[int] = []
+    while len(late) < BURST:
+        await asyncio.sleep(0.2)
+        while leases := (await client.run(engine.lease("consumer", [QUEUE], 200))).leases:
+            late += [lease.record.enqueued_ms - due_ms for lease in leases]
+            await client.run(engine.settle([(lease, Completed(b"", 0)) for lease in leases]))
+    await worker.die()
+    sys.stdout.write(f"\n{BURST:,} schedules due at one moment: the last is late by {max(late):,} ms with one worker\n")
+    await client.close()
 
 
 async def lateness(url: str, engine: NativeEngine, seconds: float) -> None:
@@ -163,6 +186,8 @@ def main() -> None:
         engine = NativeEngine("bench")
         with closing(SyncDriver(server.url)) as driver:
             cost_of_ticks(server, driver, engine)
+        server.command("FLUSHALL")
+        asyncio.run(burst(server.url, NativeEngine("bench")))
         server.command("FLUSHALL")
         asyncio.run(lateness(server.url, NativeEngine("bench"), seconds))
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.errors import InvalidArgument, QueueFull, TenureError, UnsupportedFeature, is_silent
+from tenure.core.errors import InvalidArgument, TenureError, is_silent
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import SchedulePort, ScheduleSpec, StoredSchedule, Tick, Ticked
+from tenure.core.schedules.schedule import DueSchedules, SchedulePort, ScheduleSpec, StoredSchedule, Tick, Ticked
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.log import Once, brief, log_event
 
@@ -109,17 +109,25 @@ class Scheduler:
             elif not round_:
                 self._vain[queue] = min(self._vain[queue] + 1, VAIN_MOST)
             self.note(queue, found.next_ms)
-            soonest = math.inf if found.next_ms is None else found.next_ms
-            for stored in found.schedules:
-                soonest = min(soonest, await self._tick(queue, stored, found.now_ms))
             if not found.schedules:
                 return
+            soonest = min(math.inf if found.next_ms is None else found.next_ms, await self._tick(queue, found))
             self.note(queue, None if math.isinf(soonest) else int(max(0, soonest)))
             if soonest > 0:
                 return
 
-    async def _tick(self, queue: str, stored: StoredSchedule, now_ms: int) -> float:
-        """Make one tick. Return in how many ms the schedule is due again, as far as this worker knows."""
+    async def _tick(self, queue: str, found: DueSchedules) -> float:
+        """Make the ticks of these schedules. Return in how many ms one of them is due again, as far as this worker
+        knows."""
+        ticks = [tick for stored in found.schedules if (tick := self._choose(queue, stored, found.now_ms)) is not None]
+        soonest = math.inf if len(ticks) == len(found.schedules) else KEPT_MS
+        answers = await self._context.driver.run(self._port.tick(queue, ticks))
+        for tick, answer in zip(ticks, answers, strict=True):
+            soonest = min(soonest, self._note_tick(queue, tick, answer, found.now_ms))
+        return soonest
+
+    def _choose(self, queue: str, stored: StoredSchedule, now_ms: int) -> Tick | None:
+        """Decide about a schedule that is due. None: this release cannot."""
         spec = stored.spec
         try:
             if spec is None:
@@ -127,33 +135,33 @@ class Scheduler:
             chosen = rules.decide(spec, stored.state.planned_ms, now_ms)
         except InvalidArgument as error:
             self._note_trouble(queue, stored.name, error)
-            return KEPT_MS
-        next_fire_ms = rules.fire_of(spec, chosen.next_ms)
-        tick = Tick(
+            return None
+        return Tick(
             stored.name,
             stored.digest,
             stored.state.planned_ms,
             None if chosen.run_ms is None else spec.job(self._new_id(), chosen.run_ms),
             stored.state.fire_ms if chosen.run_ms is None else rules.fire_of(spec, chosen.run_ms),
             chosen.next_ms,
-            next_fire_ms,
+            rules.fire_of(spec, chosen.next_ms),
             chosen.missed,
             spec.overlap,
         )
-        try:
-            done = await self._context.driver.run(self._port.tick(queue, tick))
-        except (QueueFull, UnsupportedFeature) as error:
-            self._note_trouble(queue, stored.name, error)
+
+    def _note_tick(self, queue: str, tick: Tick, answer: Ticked | TenureError, now_ms: int) -> float:
+        """Report what became of a tick. Return in how many ms its schedule is due again."""
+        if isinstance(answer, TenureError):
+            self._note_trouble(queue, tick.name, answer)
             return KEPT_MS
-        if done in (Ticked.STALE, Ticked.EARLY):
+        if answer in (Ticked.STALE, Ticked.EARLY):
             return KEPT_MS
-        if done is Ticked.ENQUEUED:
+        if answer is Ticked.ENQUEUED:
             self._context.reports.ticked(queue, max(0, now_ms - tick.run_fire_ms) / limits.SECOND)
-        if chosen.missed or done is Ticked.SKIPPED:
-            level = logging.WARNING if chosen.missed else logging.INFO
-            skipped = int(done is Ticked.SKIPPED)
-            log_event("ticks_left_out", level, queue=queue, schedule=stored.name, late=chosen.missed, overlap=skipped)
-        return next_fire_ms - now_ms if chosen.next_ms else math.inf
+        if tick.missed or answer is Ticked.SKIPPED:
+            level = logging.WARNING if tick.missed else logging.INFO
+            skipped = int(answer is Ticked.SKIPPED)
+            log_event("ticks_left_out", level, queue=queue, schedule=tick.name, late=tick.missed, overlap=skipped)
+        return tick.next_fire_ms - now_ms if tick.next_ms else math.inf
 
     async def present(self) -> None:
         """Announce the schedules of the code at the start and every `presence_ms`, and put those that Redis lacks."""

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tenure.core.errors import TenureError
 from tenure.core.job import JobSpec, NewJob
 from tenure.core.schedules.when import Cron, Every, When, from_ms, to_ms
 from tenure.core.steps import Steps
@@ -161,12 +162,17 @@ class Announced:
     ended: tuple[str, ...] = ()
 
 
+TRIGGERED: Final = -1
+"""In place of the planned time of a tick: a user enqueues a job of the schedule."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tick:
     """What one tick does to a schedule: see `core.schedules.rules.decide`.
 
-    `expected_ms`: the planned time that the caller saw. `job`: None if nothing is to run. `run_fire_ms`: when its tick
-    is due. `next_ms`, `next_fire_ms`: the tick that follows; 0: none. `missed`: how many ticks are left out.
+    `expected_ms`: the planned time that the caller saw; `TRIGGERED`: the job is enqueued now, without moving on. `job`:
+    None if nothing is to run. `run_fire_ms`: when its tick is due. `next_ms`, `next_fire_ms`: the tick that follows; 0:
+    none. `missed`: how many ticks are left out.
     """
 
     name: str
@@ -178,6 +184,11 @@ class Tick:
     next_fire_ms: int
     missed: int = 0
     overlap: Overlap = Overlap.SKIP
+
+
+def trigger(name: str, job: NewJob) -> Tick:
+    """What a user does who enqueues a job of a schedule now: its planned time stays."""
+    return Tick(name, "", TRIGGERED, job, 0, NO_MORE, NO_MORE, overlap=Overlap.ALLOW)
 
 
 class Ticked(StrEnum):
@@ -272,15 +283,11 @@ class SchedulePort(Protocol):
         """Read up to `limit` schedules that are due, and keep them from other workers for half a second."""
         ...
 
-    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
-        """Move a schedule on and enqueue its job, if its planned time is still the expected one and it is due.
+    def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
+        """Move schedules on and enqueue their jobs, where the planned time is still the expected one and is due.
 
-        Raises `QueueFull`; then nothing was changed.
+        An error in place of an answer, as `QueueFull`: this tick is refused, and nothing of its schedule was changed.
         """
-        ...
-
-    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
-        """Enqueue a job of the schedule now. Its planned time stays. `stale`: there is no such schedule."""
         ...
 
     def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:

@@ -44,7 +44,8 @@ TOO_LONG: Final = "TNFULL"
 """The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 
 
-def too_long(queue: str, error: ReplyError) -> QueueFull:
+def too_long(queue: str, error: ReplyError | str) -> QueueFull:
+    """The error of a queue that has, may have, and was to get so many jobs."""
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
     full = QueueFull(
         f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "
