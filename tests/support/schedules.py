@@ -10,7 +10,7 @@ from tenure.core import limits
 from tenure.core.errors import TenureError
 from tenure.core.schedules import rules
 from tenure.core.schedules.rules import digest_of
-from tenure.core.schedules.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked, trigger
+from tenure.core.schedules.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked, extra_tick
 from tests.support.world import World
 
 __all__ = [
@@ -85,7 +85,7 @@ def tick(world: World, id: str, name: str = "s") -> Ticked | TenureError:
 
 
 def make_trigger(world: World, id: str, scheduled_ms: int = 5, name: str = "s") -> Ticked | TenureError:
-    return make(world, trigger(name, spec().job(id, scheduled_ms)))
+    return make(world, extra_tick(name, spec().job(id, scheduled_ms)))
 
 
 def due(world: World) -> list[str]:

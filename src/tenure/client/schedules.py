@@ -35,7 +35,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, TenureError, invalid
 from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
-from tenure.core.schedules import rules, schedule
+from tenure.core.schedules import rules
 from tenure.core.schedules.schedule import (
     NO_MORE,
     SchedulePort,
@@ -43,6 +43,7 @@ from tenure.core.schedules.schedule import (
     ScheduleView,
     StoredSchedule,
     Ticked,
+    extra_tick,
 )
 from tenure.core.schedules.when import When, moment
 from tenure.core.steps import Steps
@@ -213,7 +214,7 @@ class Schedules:
         self._client.require(Feature.SCHEDULES)
         now_ms, stored = yield from self._stored(queue, name)
         job = _readable(stored).job(new_id(), now_ms)
-        (answer,) = yield from self._port.tick(queue, [schedule.trigger(name, job)])
+        (answer,) = yield from self._port.tick(queue, [extra_tick(name, job)])
         if isinstance(answer, TenureError):
             raise answer
         if answer is Ticked.STALE:

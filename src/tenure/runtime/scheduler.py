@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tenure.core import limits
@@ -27,6 +27,8 @@ ROUNDS_MAX: Final = 20
 """Reads of due schedules of a queue in a row. Then the other queues have their turn."""
 KEPT_MS: Final = 500
 """How soon to look again after this worker could not make a tick."""
+CHOOSE_S: Final = 0.05
+"""How long a worker decides about schedules before it makes their ticks. After an outage one decision may take long."""
 NOTED_MAX: Final = 100
 """Schedules for which trouble is logged once each."""
 _TAKEN: Final = (
@@ -119,15 +121,28 @@ class Scheduler:
     async def _tick(self, queue: str, found: DueSchedules) -> float:
         """Make the ticks of these schedules. Return in how many ms one of them is due again, as far as this worker
         knows."""
-        ticks = [tick for stored in found.schedules if (tick := self._choose(queue, stored, found.now_ms)) is not None]
-        soonest = math.inf if len(ticks) == len(found.schedules) else KEPT_MS
-        answers = await self._context.driver.run(self._port.tick(queue, ticks))
-        for tick, answer in zip(ticks, answers, strict=True):
-            soonest = min(soonest, self._note_tick(queue, tick, answer, found.now_ms))
-        return soonest
+        soonest, left = math.inf, len(found.schedules)
+        for ticks in self._chosen(queue, found):
+            answers = await self._context.driver.run(self._port.tick(queue, ticks))
+            for tick, answer in zip(ticks, answers, strict=True):
+                soonest = min(soonest, self._note_tick(queue, tick, answer, found.now_ms))
+            left -= len(ticks)
+        return min(soonest, KEPT_MS) if left else soonest
 
-    def _choose(self, queue: str, stored: StoredSchedule, now_ms: int) -> Tick | None:
-        """Decide about a schedule that is due. None: this release cannot."""
+    def _chosen(self, queue: str, found: DueSchedules) -> Iterator[list[Tick]]:
+        """Yield the ticks of schedules that are due, in groups."""
+        ticks: list[Tick] = []
+        until = self._env.clock() + CHOOSE_S
+        for stored in found.schedules:
+            ticks += self._choose(queue, stored, found.now_ms)
+            if self._env.clock() >= until:
+                yield ticks
+                ticks, until = [], self._env.clock() + CHOOSE_S
+        if ticks:
+            yield ticks
+
+    def _choose(self, queue: str, stored: StoredSchedule, now_ms: int) -> list[Tick]:
+        """Decide about a schedule that is due. Empty: this release cannot."""
         spec = stored.spec
         try:
             if spec is None:
@@ -135,8 +150,8 @@ class Scheduler:
             chosen = rules.decide(spec, stored.state.planned_ms, now_ms)
         except InvalidArgument as error:
             self._note_trouble(queue, stored.name, error)
-            return None
-        return Tick(
+            return []
+        tick = Tick(
             stored.name,
             stored.digest,
             stored.state.planned_ms,
@@ -147,6 +162,7 @@ class Scheduler:
             chosen.missed,
             spec.overlap,
         )
+        return [tick]
 
     def _note_tick(self, queue: str, tick: Tick, answer: Ticked | TenureError, now_ms: int) -> float:
         """Report what became of a tick. Return in how many ms its schedule is due again."""

@@ -162,22 +162,18 @@ class Announced:
     ended: tuple[str, ...] = ()
 
 
-TRIGGERED: Final = -1
-"""In place of the planned time of a tick: a user enqueues a job of the schedule."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tick:
     """What one tick does to a schedule: see `core.schedules.rules.decide`.
 
-    `expected_ms`: the planned time that the caller saw; `TRIGGERED`: the job is enqueued now, without moving on. `job`:
-    None if nothing is to run. `run_fire_ms`: when its tick is due. `next_ms`, `next_fire_ms`: the tick that follows; 0:
-    none. `missed`: how many ticks are left out.
+    `expected_ms`: the planned time that the caller saw; None: enqueue the job now, and do not move on. `job`: None if
+    nothing is to run. `run_fire_ms`: when its tick is due. `next_ms`, `next_fire_ms`: the tick that follows; 0: none.
+    `missed`: how many ticks are left out.
     """
 
     name: str
     digest: str
-    expected_ms: int
+    expected_ms: int | None
     job: NewJob | None
     run_fire_ms: int
     next_ms: int
@@ -186,9 +182,9 @@ class Tick:
     overlap: Overlap = Overlap.SKIP
 
 
-def trigger(name: str, job: NewJob) -> Tick:
-    """What a user does who enqueues a job of a schedule now: its planned time stays."""
-    return Tick(name, "", TRIGGERED, job, 0, NO_MORE, NO_MORE, overlap=Overlap.ALLOW)
+def extra_tick(name: str, job: NewJob) -> Tick:
+    """Make a tick that enqueues a job now. The planned time of the schedule stays."""
+    return Tick(name, "", None, job, 0, NO_MORE, NO_MORE, overlap=Overlap.ALLOW)
 
 
 class Ticked(StrEnum):
@@ -286,7 +282,8 @@ class SchedulePort(Protocol):
     def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
         """Move schedules on and enqueue their jobs, where the planned time is still the expected one and is due.
 
-        An error in place of an answer, as `QueueFull`: this tick is refused, and nothing of its schedule was changed.
+        `ticks` has each schedule once. Returns an error in place of the answer where one tick was refused, as
+        `QueueFull`: it has changed nothing.
         """
         ...
 

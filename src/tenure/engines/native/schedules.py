@@ -43,7 +43,6 @@ _TICKED: Final = {
     "j": Ticked.JOINED,
 }
 """The letters of lua/tick.lua for ticks that were made or are over."""
-_REFUSED: Final = "Redis has another program's data in the place of the list of its jobs."
 _CANCEL_WEIGHT: Final = 6
 
 
@@ -81,14 +80,22 @@ class NativeScheduler(ScriptedEngine):
     def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
         found: list[Ticked | TenureError] = []
         for chunk in chunks(starmap(_tick_part, enumerate(ticks))):
-            how = (cancelled(_CANCELLED_BY), self.signal_channel(""), as_bytes(queue))
-            reply = as_text((yield from self._act("tick", queue, self._config, *how, *args_of(chunk))))
-            letters, _, numbers = reply.partition(" ")
-            for letter in letters:
-                found.append(
-                    _TICKED.get(letter) or (too_long(queue, f"{numbers} 1") if numbers else WrongState(_REFUSED))
-                )
+            found += yield from self._tick(queue, chunk)
         return found
+
+    def _tick(self, queue: str, chunk: list[Part]) -> Steps[list[Ticked | TenureError]]:
+        how = (cancelled(_CANCELLED_BY), self.signal_channel(""), as_bytes(queue))
+        try:
+            reply = as_text((yield from self._act("tick", queue, self._config, *how, *args_of(chunk))))
+        except WrongState as error:
+            if len(chunk) == 1:
+                return [error]
+            found: list[Ticked | TenureError] = []
+            for part in chunk:  # the other schedules have their ticks all the same
+                found += yield from self._tick(queue, [part])
+            return found
+        letters, _, numbers = reply.partition(" ")
+        return [_TICKED.get(letter) or too_long(queue, f"{numbers} 1") for letter in letters]
 
     def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:
         now_ms, *row = yield from self._ask("schedule_show", queue, encoded(name))
@@ -113,7 +120,8 @@ def _tick_part(position: int, tick: Tick) -> Part:
     """One tick, as lua/tick.lua takes it. Its job is due now."""
     part = Part(0, ("", ""), 0) if tick.job is None else new_part(0, tick.job)
     id, record, _, rule = whole(part)
-    seen = (encoded(tick.name), tick.digest, tick.expected_ms, tick.run_fire_ms, tick.next_ms, tick.next_fire_ms)
+    expected = "-" if tick.expected_ms is None else tick.expected_ms
+    seen = (encoded(tick.name), tick.digest, expected, tick.run_fire_ms, tick.next_ms, tick.next_fire_ms)
     args = (*seen, tick.missed, tick.overlap.value, id, record, rule)
     weight = 1 + part.weight + (_CANCEL_WEIGHT if tick.overlap is Overlap.CANCEL else 0)
     return Part(position, args, part.size, weight)

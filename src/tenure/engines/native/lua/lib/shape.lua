@@ -23,28 +23,8 @@ local function word_of_shapes()
   end
 end
 
--- Checks of the lists that jobs come into: a part of `shapes`.
-local function add_checks(my)
-  -- The error of a job's list, if another program's data is in its place; else false.
-  local checked = {}
-  function my.refusal(shape)
-    local list = my.list_of(shape)
-    if checked[list] == nil then
-      local size = redis.pcall('LLEN', key(list))
-      checked[list] = type(size) ~= 'number' and size
-    end
-    return checked[list]
-  end
-
-  -- Raise that error. A call checks all of its jobs before it writes anything.
-  function my.check(shape)
-    if my.refusal(shape) then call('LLEN', key(my.list_of(shape))) end
-  end
-end
-
 shapes = setmetatable({ function(my)
   my.word = word_of_shapes()
-  add_checks(my)
 
   -- The lane in which a job waits: its own, or the internal one of its limits and its share; nil for none.
   function my.lane_of(shape)
@@ -57,6 +37,14 @@ shapes = setmetatable({ function(my)
   function my.list_of(shape)
     local lane, priority = my.lane_of(shape), my.word(shape, 'p')
     return lane and 'lane:' .. lane or priority and 'ready:' .. priority or 'ready'
+  end
+
+  -- Raise an error if another program's data is in the place of a job's list. A call checks all of its jobs before it
+  -- writes anything.
+  local checked = {}
+  function my.check(shape)
+    local list = my.list_of(shape)
+    checked[list] = checked[list] or call('LLEN', key(list))
   end
 
   -- Put a job into its list: at the end, or with `first` at the front.
