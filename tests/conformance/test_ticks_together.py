@@ -55,7 +55,7 @@ def seen(world: World, queue: str, names: list[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_one_call_does_what_as_many_calls_do(world: World, seed: int) -> None:
-    draw = random.Random(seed)  # noqa: S311
+    draw = random.Random(seed)
     begin, names = now_of(world) - 10 * STEP, [f"s{n}" for n in range(12)]
     # One call counts a job that it cancels until its end.
     most, overlaps = (0, list(Overlap)) if seed % 2 else (draw.randrange(6, 14), [Overlap.ALLOW, Overlap.SKIP])

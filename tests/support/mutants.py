@@ -50,9 +50,16 @@ _SCHEDULES: Final = (
     Mutant("tick-beside-a-parked-job", "task == task_of('0 ' .. record) or not", "not", ("tick",)),
     Mutant("tick-forgets-a-key-of-its-call", "owners[unique] or uniques", "uniques", ("tick",)),
     Mutant("tick-takes-room-twice", "have = have + 1", "", ("tick",)),
-    Mutant("tick-counts-a-job-that-joins", "if most > 0 and adds(job, time, taken) then", "if most > 0 then", ("tick",)),
+    Mutant(
+        "tick-counts-a-job-that-joins", "if most > 0 and adds(job, time, taken) then", "if most > 0 then", ("tick",)
+    ),
     Mutant("tick-reads-all-records", "n > some or ", "", ("tick",)),
-    Mutant("tick-moves-on-before-a-cancel", "for _, id in ipairs(canc", "schedules.write(changed) for _, id in ipairs(canc", ("tick",)),
+    Mutant(
+        "tick-moves-on-before-a-cancel",
+        "for _, id in ipairs(canc",
+        "schedules.write(changed) for _, id in ipairs(canc",
+        ("tick",),
+    ),
     Mutant("trigger-counts-as-a-tick", "if is_tick then state.last", "if true then state.last", ("tick",)),
     Mutant("trigger-moves-on", "if is_tick then\n", "if true then\n", ("tick",)),
     Mutant("put-repeats-a-tick", " or has_run then", " then", ("schedule_put",)),

@@ -43,7 +43,8 @@ _TICKED: Final = {
     "j": Ticked.JOINED,
 }
 """The letters of lua/tick.lua for ticks that were made or are over."""
-_CANCEL_WEIGHT: Final = 6
+_CANCEL_WEIGHT: Final = 20
+"""A cancel asks every worker that holds jobs for the one that it ends."""
 
 
 class NativeScheduler(ScriptedEngine):
