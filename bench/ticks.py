@@ -153,7 +153,7 @@ async def burst(url: str, engine: NativeEngine) -> None:
             break
     await worker.die()
     sys.stdout.write(
-        f"\n{BURST:,} schedules due at one moment, one worker: {len(late):,} jobs, the last is late by {max(late):,} ms\n"
+        f"\n{BURST:,} schedules due at one moment, one worker: {len(late):,} jobs, late by at most {max(late):,} ms\n"
     )
     await client.close()
 

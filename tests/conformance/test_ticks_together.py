@@ -21,7 +21,7 @@ CONFLICTS: Final = (Conflict.REJECT, Conflict.EXISTING, Conflict.REPLACE, Confli
 
 
 def some_spec(draw: random.Random, name: str, overlaps: Sequence[Overlap]) -> ScheduleSpec:
-    """A schedule with any options. One that cancels shares its key with no other, so that their order does not count."""
+    """A schedule with any options. One that cancels shares its key with no other."""
     overlap = draw.choice(overlaps)
     key = f"k:{name}" if overlap is Overlap.CANCEL else f"k:{draw.randrange(3)}"
     shapes = (

@@ -45,7 +45,7 @@ TOO_LONG: Final = "TNFULL"
 
 
 def too_long(queue: str, error: ReplyError | str) -> QueueFull:
-    """The error of a queue that has, may have, and was to get so many jobs."""
+    """Make the error from three numbers: how many jobs the queue has, may have, and was to get."""
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
     full = QueueFull(
         f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "

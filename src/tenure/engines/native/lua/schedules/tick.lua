@@ -57,7 +57,7 @@ local function run(n, state, is_tick, overlap, id, record, rule)
   jobs[#jobs + 1], numbers[#numbers + 1] = job, n
 end
 
--- Decide about one tick. Returns the letter of the answer; nil: that of its job.
+-- Decide about one tick. Returns the letter of the answer; nil: `add_jobs` answers.
 local function decide(n, name, digest, expected, run_fire, planned, fire, missed, overlap, id, record, rule)
   local state, is_tick = states[name], expected ~= '-'
   if not digests[name] or is_tick and (digests[name] ~= digest or state.planned ~= expected or state.paused ~= '0') then
