@@ -18,7 +18,7 @@ SKIP_WINDOW_MS: Final = limits.MINUTE
 LOOK_MOST: Final = 10_000
 """Ticks that one decision looks at. More missed ones are left out, and counted as this many."""
 DECISIONS_KEPT: Final = 100
-"""Decisions about schedules with different times that a worker remembers: those of one page."""
+"""Decisions that a worker remembers, about schedules with different times: as many as one page has schedules."""
 _GROWTH: Final = 4
 
 

@@ -23,7 +23,7 @@ local names, previous = {}, {}
 for i = FIRST, #ARGV, EACH do names[#names + 1] = ARGV[i] end
 local digests, states = schedules.read(names)
 for n, name in ipairs(names) do previous[n] = states[name].last end
--- The records of these jobs may be larger than those of the jobs to add.
+-- These records may be larger than the records of the new jobs.
 local some = readable(previous, @READ_BYTES@)
 local records = call('HMGET', key('jobs'), unpack(previous, 1, some))
 local most = most_jobs()
