@@ -1,6 +1,6 @@
 ---- MODULE Tick ----
 \* The ticks of one schedule (decision 0023), at times 1..Last. Definition 1 has all of them, definition 2 those with even
-\* numbers. Any worker makes a tick, or puts the definition of its code. Messages may be repeated or late.
+\* numbers. A call may have ticks of other schedules, too, but only one of this schedule. Any worker makes a tick, or puts the definition of its code. Messages may be repeated or late.
 EXTENDS Naturals, FiniteSets
 CONSTANTS Last, MaxPuts, MayJump,
           Catches,  \* each tick has a job, however late; FALSE: only the latest one that is due
@@ -24,17 +24,17 @@ Pass == clock < Last /\ clock' = clock + 1 /\ UNCHANGED <<definition, planned, r
 SetBack == /\ MayJump /\ ~jumped /\ clock > 0 /\ jumped' = TRUE /\ clock' = 0
            /\ UNCHANGED <<definition, planned, ran, count, ticks, puts, sent, wrong>>
 \* A worker finds a tick that is due, and sends it.
-\* @ schedules/schedule_due.lua | for _, name in ipairs(call('ZRANGEBYSCORE', key('due'), '-inf', time, 'LIMIT', 0, limit)) do
+\* @ schedules/schedule_due.lua | local names = call('ZRANGEBYSCORE', key('due'), '-inf', time, 'LIMIT', 0, limit)
 \* @ core/schedules/rules.py | run_ms = latest(spec, planned_ms, now_ms)
 Due == /\ planned \in 1..clock
        /\ LET run == IF Catches THEN planned ELSE CHOOSE t \in Of(definition) : t <= clock /\ Following(definition, t) \notin 1..clock IN
           ticks' = ticks \cup {[definition |-> definition, expected |-> planned, run |-> run, next |-> Following(definition, run)]}
        /\ UNCHANGED <<clock, definition, planned, ran, count, puts, sent, wrong, jumped>>
-\* @ schedules/tick.lua | if not digest or not triggers and (digest ~= ARGV[5] or state.planned ~= expected or state.paused ~= '0') then
+\* @ schedules/tick.lua | if not digests[name] or is_tick and (digests[name] ~= digest or state.planned ~= expected or state.paused ~= '0') then
 IsStale(m) == (Digests /\ definition # m.definition) \/ (Compares /\ planned # m.expected)
-\* @ schedules/tick.lua | elseif not triggers and (run_fire > time or tonumber(state.fire) > time) then
+\* @ schedules/tick.lua | elseif n > some or is_tick and (tonumber(run_fire) > time or tonumber(state.fire) > time) then
 IsEarly(m) == ByRedis /\ (m.run > clock \/ planned > clock)
-\* @ schedules/tick.lua | state.planned, state.fire = ARGV[8], ARGV[9]
+\* @ schedules/tick.lua | state.planned, state.fire = planned, fire
 Tick(m) == /\ ~IsStale(m) /\ ~IsEarly(m)
            /\ count' = [count EXCEPT ![m.run] = @ + 1] /\ ran' = m.run
            /\ planned' = IF MovesOn THEN m.next ELSE planned
