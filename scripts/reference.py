@@ -28,6 +28,7 @@ from tenure.protocols.registry import ENTRIES, parse_protocol
 from tenure.settings import Settings, variables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+MODELS = DOCS.parent / "proof" / "models"
 ENGINES = Path(engines.__file__).parent
 LUA = lua_files(ENGINES / "kit" / "lua") | lua_files(ENGINES / "native" / "lua")
 
@@ -219,6 +220,45 @@ def lua() -> str:
     )
 
 
+def models() -> str:
+    """The page of the models, with what `make proof` expects, and which lines of the code each step stands for."""
+    page = (DOCS / "explanation" / "models.md").read_text()
+    expected = []
+    for path in sorted(MODELS.glob("*.cfg"), key=lambda path: path.stem.partition("-")):
+        result, _, what = path.read_text().partition("\n")[0].removeprefix("\\* ").partition(": ")
+        expected.append(f"| `{path.stem}` | {result} | {what} |")
+    steps = [row for path in sorted(MODELS.glob("*.tla")) for row in _steps_of(path)]
+    for name, rows in {"configurations": expected, "steps": steps}.items():
+        begin, end = f"<!-- {name}: written by make docs -->\n", f"<!-- end of {name} -->"
+        before, _, rest = page.partition(begin)
+        header = "\n".join(rest.splitlines()[:3])
+        page = f"{before}{begin}{header}\n" + "\n".join(rows) + f"\n\n{end}{rest.partition(end)[2]}"
+    return page
+
+
+def _steps_of(model: Path) -> list[str]:
+    """The steps of a model. A comment `@ FILE | TEXT` above a definition names the line that it stands for."""
+    rows, lines = [], []
+    for text in model.read_text().splitlines():
+        definition = re.match(r"(\w+)(?:\([\w, ]*\))? ==", text)
+        if text.startswith("\\* @ "):
+            lines.append(text.removeprefix("\\* @ ").split(" | ", 1))
+        elif definition and lines:
+            rows += [f"| {model.stem} | {definition[1]} | {_line_of(model, *line)} |" for line in lines]
+            lines = []
+    return rows
+
+
+def _line_of(model: Path, name: str, wanted: str) -> str:
+    path = ENGINES / "native" / "lua" / name if name.endswith(".lua") else Path()
+    path = path if path.is_file() else ENGINES.parent / name
+    found = [n for n, line in enumerate(path.read_text().splitlines(), 1) if wanted == line.strip()]
+    if len(found) != 1:
+        raise SystemExit(f"{model.name}: {name} must have one line {wanted!r}: does the model hold for it?")
+    shown = wanted.replace("|", "\\|")
+    return f"`{name}` | {found[0]} | `{shown}`"
+
+
 def _lua_file(name: str) -> Path:
     found = LUA[name]
     assert isinstance(found, Path)
@@ -259,6 +299,7 @@ PAGES = {
     "reference/errors.md": error_tree,
     "reference/protocols.md": protocols,
     "explanation/lua.md": lua,
+    "explanation/models.md": models,
 }
 
 

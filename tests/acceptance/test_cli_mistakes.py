@@ -285,7 +285,7 @@ def test_version_and_help(tenure):
     helped = tenure("--help").end().out
     assert tenure().end().out == helped
     assert tenure("-h").end().out == helped
-    assert re.findall(r"^  (\w+)  ", helped, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^  (\w[\w-]*)  ", helped, re.MULTILINE) == list(COMMANDS)
     assert re.findall(r"^(\w[\w ]+):$", helped, re.MULTILINE) == ["Options", *SECTIONS]
     assert "Exit status: 0" in tenure("worker", "--help").end().out
 

@@ -195,7 +195,7 @@ def test_refused(shop: Shop) -> None:
     nothing: Any = shop.app.task(name="nothing")(lambda *, key=0: None)
     cases: list[tuple[Any, str]] = [
         (lambda: group(wrong), "group must be a list of calls"),
-        (lambda: group([]).enqueue(), "group must be a call of a task"),
+        (lambda: group([]).enqueue(), "it has no calls, and nothing follows it"),
         (lambda: group(wrongs).enqueue(), "group must be a call of a task"),
         (lambda: group([shop.square.using(id="mine").call(1)]).enqueue(), "an id of its own"),
         (lambda: group([shop.square.using(unique="k").call(1)]).enqueue(), "cannot be unique"),

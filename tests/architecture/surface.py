@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tenure
-from tenure import events, scale
+from tenure import events, outbox, scale
 from tenure.compat import hworker, queue_farm, redis_work_queue, worqr
 from tenure.testing import server
 
@@ -20,6 +20,7 @@ MODULES: Final = (
     ("", tenure, tenure.__all__),
     ("events.", events, events.__all__),
     ("scale.", scale, scale.__all__),
+    ("outbox.", outbox, outbox.__all__),
     ("compat.hworker.", hworker, hworker.__all__),
     ("compat.queue_farm.", queue_farm, queue_farm.__all__),
     ("compat.redis_work_queue.", redis_work_queue, redis_work_queue.__all__),

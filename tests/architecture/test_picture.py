@@ -13,6 +13,7 @@ PACKAGES = [
     "core",
     "app",
     "manage",
+    "outbox",
     "client",
     "protocols",
     "processes",

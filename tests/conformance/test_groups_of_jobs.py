@@ -82,11 +82,15 @@ def test_a_member_that_ends_while_the_group_is_cancelled_counts_once(world: Worl
     assert followed(world) == ["end"]
 
 
-def test_members_that_never_came_to_be_are_cancelled(world: World) -> None:
-    """Their producer died before it enqueued them."""
+def test_members_that_never_came_to_be_are_cancelled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their producer died before it enqueued them: this is not certain for half a minute."""
     make(world, 1, seals=False)
     assert world.run(flows_of(world).grow_flow("q", "F", 2, ())) == 1
     assert world.run(flows_of(world).stop_flow("q", "F", "why"))
+    found = view(world)
+    assert (found.state, found.cancelled, found.left) == (FlowState.OPEN, 1, 2)
+    monkeypatch.setattr("tenure.core.flows.PRODUCER_MS", -1)
+    world.maintain()
     found = view(world)
     assert (found.state, found.cancelled, found.left) == (FlowState.CANCELLED, 3, 0)
     members, _ = world.run(flows_of(world).failed_members("q", "F"))
@@ -227,8 +231,37 @@ def test_a_cancellation_goes_into_inner_flows(world: World) -> None:
     assert world.take(queues=("q", "other")) == []
 
 
-def test_a_group_that_is_not_sealed_in_time_is_cancelled(world: World) -> None:
+def test_no_member_on_its_way_to_its_queue_runs_after_the_end_of_a_cancelled_group(world: World) -> None:
+    """The producer has died before it handed the members over."""
+    member = Callback(NewJob("other", "", b"", shape=Shape(flow=membership("q", False))))
+    flow = NewFlow("q", "F", 60_000, on_end=END, members=(member, member))
+    for calls in range(1, 10):
+        stop_after(calls, flows_of(world).start_flow(flow), world.driver, f"producer{calls}")
+        if world.run(flows_of(world).flow("q", "F")):
+            break
+    assert world.run(flows_of(world).stop_flow("q", "F", "why"))
+    assert (view(world).state, view(world).cancelled) == (FlowState.CANCELLED, 2)
+    world.maintain()
+    assert world.take(queues=("other",)) == []
+    assert followed(world) == ["end"]
+
+
+def test_a_flow_does_not_begin_in_one_that_is_to_stop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was cancelled between the two calls of the producer."""
+    monkeypatch.setattr("tenure.core.flows.PRODUCER_MS", -1)
+    flows = flows_of(world)
+    world.run(flows.open_flow(NewFlow("q", "F", 60_000, on_end=END)))
+    assert world.run(flows.grow_flow("q", "F", 1, ())) == 0
+    assert world.run(flows.stop_flow("q", "F", "why"))
+    inner = Callback(NewJob("q", "", b"", shape=Shape(flow=membership("q", False))))
+    world.run(flows.start_flow(NewFlow("q", "F.0", 60_000, members=(inner,))))
+    assert world.take() == []
+    assert (view(world).state, view(world).cancelled, followed(world)) == (FlowState.CANCELLED, 1, ["end"])
+
+
+def test_a_group_that_is_not_sealed_in_time_is_cancelled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its producer has died."""
+    monkeypatch.setattr("tenure.core.flows.PRODUCER_MS", -1)
     flows = flows_of(world)
     world.run(flows.open_flow(NewFlow("q", "F", 60_000, on_end=END, open_ms=100)))
     assert world.run(flows.grow_flow("q", "F", 2, ("q",))) == 0

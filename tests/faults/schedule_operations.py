@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace as replaced
 
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec
+from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, extra_tick
 from tenure.core.shape import Shape
 from tenure.core.steps import Steps
 from tests.faults.matrix import Operation, Scene, act
@@ -39,8 +39,15 @@ def schedule_scene(world: World) -> Scene:
     return replace(scene, known=scene.known | {("q", f"{name}1") for name in busy})
 
 
-def ticking(name: str) -> Callable[[Scene], Steps[Any]]:
-    return lambda scene: scene.engine.schedules.tick("q", tick_of(stored(scene.world, name), now_of(scene.world), "n"))
+def ticking(*names: str) -> Callable[[Scene], Steps[Any]]:
+    """Ticks of these schedules in one call, with the jobs `n`, `n2`, ..."""
+
+    def start(scene: Scene) -> Steps[Any]:
+        found, now_ms = [stored(scene.world, name) for name in names], now_of(scene.world)
+        ticks = [tick_of(one, now_ms, f"n{n}" if n > 1 else "n") for n, one in enumerate(found, 1)]
+        return scene.engine.schedules.tick("q", ticks)
+
+    return start
 
 
 def putting(one: ScheduleSpec, expected: ScheduleSpec | None = None) -> Callable[[Scene], Steps[Any]]:
@@ -50,12 +57,14 @@ def putting(one: ScheduleSpec, expected: ScheduleSpec | None = None) -> Callable
 
 
 S = due("s", Overlap.ALLOW)
+JOB = spec().job("n", 5)
 SCHEDULE_WRITING: dict[str, Operation] = {
     "tick": Operation(1, ticking("s"), adds=("n",)),
     "tick into a lane": Operation(1, ticking("lane"), adds=("n",)),
     "tick that cancels": Operation(1, ticking("c"), ends=("c1",), adds=("n",)),
     "tick that is left out": Operation(1, ticking("k")),
-    "trigger": Operation(1, lambda scene: scene.engine.schedules.trigger("q", "s", spec().job("n", 5)), adds=("n",)),
+    "ticks of many schedules": Operation(1, ticking("s", "k", "lane", "c"), ends=("c1",), adds=("n", "n3", "n4")),
+    "trigger": Operation(1, lambda scene: scene.engine.schedules.tick("q", [extra_tick("s", JOB)]), adds=("n",)),
     "put a schedule": Operation(1, putting(spec("new"))),
     "replace a schedule": Operation(1, putting(spec("s"), S)),
     "put a schedule of the code": Operation(1, putting(replaced(CODE, name="more"))),

@@ -144,8 +144,10 @@ class Machine(RuleBasedStateMachine):
         one = Tick(id, "digest", planned_ms, spec.job(id, planned_ms), planned_ms, 0, 0, 0, overlap)
         now = self.now
         [added] = self.models[queue].enqueue(now, [(Job(id, payload, task, 0, shape), 0)])
-        assert self.run(self.engine.schedules.tick(queue, one)) is (Ticked.ENQUEUED if added.created else Ticked.JOINED)
-        assert self.run(self.engine.schedules.tick(queue, one)) is Ticked.STALE
+        assert self.run(self.engine.schedules.tick(queue, [one])) == [
+            Ticked.ENQUEUED if added.created else Ticked.JOINED
+        ]
+        assert self.run(self.engine.schedules.tick(queue, [one])) == [Ticked.STALE]
         assert self.run(self.engine.schedules.remove_schedule(queue, id))
 
     @rule(worker=workers, some=st.permutations(QUEUES), limit=st.integers(1, 4), of_lane=batches)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec.structs import replace as replaced
 
 from tenure.core import limits
+from tenure.core.errors import TenureError
 from tenure.core.schedules import rules
 from tenure.core.schedules.rules import digest_of
-from tenure.core.schedules.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked
+from tenure.core.schedules.schedule import Announced, ScheduleSpec, StoredSchedule, Tick, Ticked, extra_tick
 from tests.support.world import World
 
-__all__ = ["STEP", "announce", "deploy", "digest_of", "due", "now_of", "put", "spec", "stored", "tick", "tick_of"]
+__all__ = [
+    "STEP",
+    "announce",
+    "deploy",
+    "digest_of",
+    "due",
+    "make",
+    "make_trigger",
+    "now_of",
+    "put",
+    "spec",
+    "stored",
+    "tick",
+    "tick_of",
+]
 
 STEP: Final = limits.MINUTE
 
@@ -59,9 +74,18 @@ def tick_of(found: StoredSchedule, now_ms: int, id: str) -> Tick:
     )
 
 
-def tick(world: World, id: str, name: str = "s") -> Ticked:
-    done: Ticked = world.run(world.engine.schedules.tick("q", tick_of(stored(world, name), now_of(world), id)))
-    return done
+def make(world: World, one: Tick) -> Ticked | TenureError:
+    """Make one tick, in a call of its own."""
+    (done,) = world.run(world.engine.schedules.tick("q", [one]))
+    return cast(Ticked | TenureError, done)
+
+
+def tick(world: World, id: str, name: str = "s") -> Ticked | TenureError:
+    return make(world, tick_of(stored(world, name), now_of(world), id))
+
+
+def make_trigger(world: World, id: str, scheduled_ms: int = 5, name: str = "s") -> Ticked | TenureError:
+    return make(world, extra_tick(name, spec().job(id, scheduled_ms)))
 
 
 def due(world: World) -> list[str]:

@@ -90,6 +90,10 @@ def test_jitter_is_the_same_everywhere_and_below_its_limit() -> None:
     assert all(0 <= delay < 30_000 for delay in fires)
     assert len(set(fires)) > 150
     assert rules.fire_of(spec(jitter_ms=30_000, name="t"), NOON) != rules.fire_of(one, NOON)
+    early, late = sorted("st", key=lambda name: rules.fire_of(spec(jitter_ms=30_000, name=name), NOON))
+    now = rules.fire_of(spec(jitter_ms=30_000, name=early), NOON)
+    assert decide(spec(jitter_ms=30_000, name=early), NOON - MINUTE, now).run_ms == NOON
+    assert decide(spec(jitter_ms=30_000, name=late), NOON - MINUTE, now).run_ms == NOON - MINUTE
     assert rules.fire_of(one, NO_MORE) == NO_MORE
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+_SERVICES: Final = ("worker", "dev", "autoscale", "relay")
+"""Commands that run until a signal stops them, and may be the first process of a container."""
+
+
 @cache
 def _load(name: str) -> click.Command:
     """Return a command. Its module is imported at its first use."""
     row = COMMANDS[name]
-    function = getattr(import_module(f"{__name__}.{row.module}"), name)
+    function = getattr(import_module(f"{__name__}.{row.module}"), name.replace("-", "_"))
     return click.command(name, help=row.help(function))(function)
 
 
@@ -84,10 +88,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _handle_signals(words: Sequence[str]) -> None:
     """Let signals end the command, also if its caller has blocked them.
 
-    A worker or an autoscaler that gets SIGTERM before it has started anything ends in good order, also as the first
-    process of a container, where the default is to ignore it. Its handler raises no exception: a signal may come in the
-    middle of code that swallows one, such as a finalizer, and would be lost.
+    A worker, an autoscaler or a relay that gets SIGTERM before it has started anything ends in good order, also as the
+    first process of a container, where the default is to ignore it. Its handler raises no exception: a signal may come
+    in the middle of code that swallows one, such as a finalizer, and would be lost.
     """
-    if words[:1] in (["worker"], ["dev"], ["autoscale"]) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    if words and words[0] in _SERVICES and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from contextlib import closing
 from dataclasses import asdict
-from types import FrameType
 from typing import Final
 
 import click
@@ -18,6 +15,7 @@ from tenure.cli.errors import UserError, note, safe
 from tenure.cli.output.tables import Answer
 from tenure.cli.output.text import jobs_text
 from tenure.cli.reach import ANY_QUEUE, reaching, unknown
+from tenure.cli.stop import stopped_by_signals
 from tenure.cli.units import Duration
 from tenure.client.connections import Connections
 from tenure.core import limits, names
@@ -126,27 +124,17 @@ def monitor(queues: tuple[str, ...], timeout: float | None, once: bool, app: Ten
             f"The protocol {engine.name!r} needs no monitor: its workers return the jobs of dead workers themselves. "
             "Start one with `tenure worker MODULE:APP`."
         )
-    stopped = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with closing(Connections(app.settings)) as connections:
-            while not stopped.is_set():
-                try:
-                    _round(engine, connections, queues, once, as_json)
-                except Unreachable as error:
-                    if once:
-                        raise
-                    note(str(error))
+    with stopped_by_signals() as stopped, closing(Connections(app.settings)) as connections:
+        while not stopped.is_set():
+            try:
+                _round(engine, connections, queues, once, as_json)
+            except Unreachable as error:
                 if once:
-                    break
-                stopped.wait(engine.timing.maintain_ms / limits.SECOND)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+                    raise
+                note(str(error))
+            if once:
+                break
+            stopped.wait(engine.timing.maintain_ms / limits.SECOND)
 
 
 def _round(engine: FullEngine, connections: Connections, queues: tuple[str, ...], once: bool, as_json: bool) -> None:

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tenure.app.app import Tenure
 from tenure.cli.errors import UserError
 from tenure.core.errors import NotConfigured, TenureError
 from tenure.core.hints import did_you_mean
 
-_EXPECTED: Final = "Expected MODULE:APP, as in myproject.jobs:app"
+K = TypeVar("K")
 _MAX_FRAMES: Final = 8
 _OURS: Final = str(Path(__file__).parents[1])
 _MAX_NAMES: Final = 5
@@ -38,36 +38,42 @@ def load(target: str) -> Tenure:
 
     Raises `UserError`.
     """
+    return load_object(target, Tenure, "app")
+
+
+def load_object(target: str, kind: type[K], word: str) -> K:
+    """Return an object of this class as `load` returns an app. `word`: what messages call it."""
+    expected = f"Expected MODULE:{word.upper()}, as in myproject.jobs:{word}"
+    article = "an" if word[0] in "ao" else "a"
+    rule = f"{'an' if kind.__name__[0] in 'AO' else 'a'} {kind.__name__}"
     module_name, colon, name = target.partition(":")
     if module_name.endswith(".py") or "/" in module_name:
         dotted = module_name.removesuffix(".py").removeprefix("./").strip("/").replace("/", ".")
-        raise UserError(f"{target!r} names a file. {_EXPECTED}; did you mean {dotted}:{name or 'app'}?")
+        raise UserError(f"{target!r} names a file. {expected}; did you mean {dotted}:{name or word}?")
     if not re.fullmatch(r"\w+(\.\w+)*", module_name):
-        raise UserError(f"{target!r} does not name an app. {_EXPECTED}.")
+        raise UserError(f"{target!r} does not name {article} {word}. {expected}.")
     module = _import(module_name)
     if not colon or not name:
-        raise UserError(f"{target!r} does not say which app of the module. {_EXPECTED}.{_apps_in(module)}")
-    found, must = _attribute(module, name), "be"
+        raise UserError(f"{target!r} does not say which {word} of the module. {expected}.{_found_in(module, kind)}")
+    found, must = _attribute(module, name, kind), "be"
     if inspect.isroutine(found):
         try:
             inspect.signature(found).bind()
         except (TypeError, ValueError):
-            raise UserError(
-                f"{target} is a function that needs arguments; expected a Tenure, or one without."
-            ) from None
+            raise UserError(f"{target} is a function that needs arguments; expected {rule}, or one without.") from None
         must = "return"
-        with blaming(f"{target} could not make the app."):
+        with blaming(f"{target} could not make the {word}."):
             found = found()
-    if isinstance(found, Tenure):
+    if isinstance(found, kind):
         return found
-    todo = _apps_in(module)
+    todo = _found_in(module, kind)
     if inspect.iscoroutine(found):
         found.close()  # or Python warns that it was never awaited
-        todo = " Make the app in a function without `async`."
-    raise UserError(f"{target} must {must} a Tenure, got {type(found).__name__}.{todo}")
+        todo = f" Make the {word} in a function without `async`."
+    raise UserError(f"{target} must {must} {rule}, got {type(found).__name__}.{todo}")
 
 
-def _attribute(module: ModuleType, path: str) -> Any:
+def _attribute(module: ModuleType, path: str, kind: type[Any]) -> Any:
     """Return the attribute of the module at this path, which may have dots."""
     found: Any = module
     for word in path.split("."):
@@ -77,7 +83,7 @@ def _attribute(module: ModuleType, path: str) -> Any:
             except AttributeError as error:
                 if error.obj is not found or error.name != word:  # the code of a property raised this
                     raise
-                near = _apps_in(module) or did_you_mean(word, dir(found))
+                near = _found_in(module, kind) or did_you_mean(word, dir(found))
                 raise UserError(f"The module {module.__name__!r} has no {path!r}.{near}") from None
     return found
 
@@ -132,8 +138,8 @@ def _not_found(name: str, missing: str, here: str) -> str:
     return f"There is no module {missing!r} (looked in {here} and where Python finds packages).{near or todo}"
 
 
-def _apps_in(module: ModuleType) -> str:
-    names = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Tenure)]
+def _found_in(module: ModuleType, kind: type[Any]) -> str:
+    names = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, kind)]
     more = ", ..." if len(names) > _MAX_NAMES else "."
     return f" It has: {', '.join(names[:_MAX_NAMES])}{more}" if names else ""
 

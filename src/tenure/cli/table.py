@@ -160,6 +160,10 @@ SECTIONS: Final = {
             "this user may not write to both, jobs are still held after --wait",
         ),
     },
+    "SQL": {
+        "relay": Row("Enqueue the committed rows of an outbox in an SQL database.", "relay", ok=""),
+        "sql-clean": Row("Forget old jobs in the table that makes effects happen once.", "relay", ok=""),
+    },
     "Other wire formats": {
         "clean": Row(
             "Return the items of dead workers to a queue of redis-work-queue, or delete unused large payloads.",

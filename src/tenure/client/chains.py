@@ -4,29 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenure.client.client import asynchronous, blocking
 from tenure.client.flows import Flow
 from tenure.client.groups import KEEP_S, Follows, Rules
-from tenure.client.parts import PARTS_MOST, FlowPart, Place, Step, client_of, flow_with, queue_of, started
-from tenure.core.errors import invalid
+from tenure.client.parts import (
+    PARTS_MOST,
+    AnyTask,
+    FlowPart,
+    Place,
+    Step,
+    client_of,
+    first_of,
+    flow_with,
+    queue_of,
+    started,
+)
+from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import NewFlow, numbered
 from tenure.core.steps import Steps
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from tenure.client.call import TaskCall
+    from tenure.client.client import Client
+
 
 class Chain(FlowPart):
     """Calls that are to be enqueued as one chain: see `chain`."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], client: Client) -> None:
         self._steps = steps
-        self._client = client_of(steps[0], "chain")
+        self._client = client
 
-    def _begins_with(self) -> Step:
-        return self._steps[0]
+    def _begins_with(self) -> TaskCall[Any] | AnyTask | None:
+        return first_of(self._steps)
 
     def _new(self, place: Place) -> NewFlow:
         return flow_with(place, self._steps, results=True, is_chain=True)
@@ -43,11 +57,13 @@ class Chain(FlowPart):
         unique key, or `persistent`), `PayloadTooLarge`, `UnsupportedFeature` and the errors of Redis.
         """
         rules = Rules(on_success, on_end, "wait", True, keep)
-        rest = rules.flow(self._client, queue_of(self._client, self._steps[0], "chain"))
-        whole = self._new(Place(self._client, rest.queue, rest.keep_ms))
+        client, first = self._client, self._begins_with()
+        assert first is not None  # or it would have no client
+        rest = rules.flow(client, queue_of(client, first, "chain"))
+        whole = self._new(Place(client, rest.queue, rest.keep_ms))
         flow = replace(numbered(whole, rest.id), on_success=rest.on_success, on_end=rest.on_end)
-        made = Flow(self._client, flow.queue, flow.id)
-        yield from self._client.durably(started(self._client, flow), made.id)
+        made = Flow(client, flow.queue, flow.id)
+        yield from client.durably(started(client, flow), made.id)
         return made
 
     aenqueue = asynchronous(enqueue)
@@ -67,5 +83,9 @@ def chain(*steps: Step) -> Chain:
     if not 2 <= len(steps) <= PARTS_MOST:
         raise invalid("chain", f"2 to {PARTS_MOST:,} calls or tasks", f"{len(steps):,}")
     for step in steps:
-        client_of(step, "chain")
-    return Chain(steps)
+        if not isinstance(step, FlowPart):
+            client_of(step, "chain")
+    first = first_of(steps)
+    if first is None:
+        raise InvalidArgument("chain: none of its groups has a call.")
+    return Chain(steps, client_of(first, "chain"))

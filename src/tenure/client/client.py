@@ -204,7 +204,7 @@ class Client:
         if call.source is None or getattr(call.source, "_client", None) is not self:
             raise invalid(field, "a call of a task of this app", f"a call of {call.task}")
         if call.options.durable is not None:
-            raise InvalidArgument(f"{field}: durable cannot be set for a follow-up job: it is as durable as its cause.")
+            raise InvalidArgument(f"{field}: durable cannot be set here: the job is as durable as its app.")
         if len(call.payload) > self.payload_limit:
             raise PayloadTooLarge(len(call.payload), self.payload_limit)
         return call.source.built(call)

@@ -211,7 +211,8 @@ class Flow:
         members: list[MemberRange | FlowTree] = []
         for n, (state, inner) in enumerate(rows):
             last = members[-1] if members else None
-            state = state or FlowState.OPEN.value
+            # Members of a chain behind one that did not complete never come.
+            state = state or (FlowState.OPEN if view.state is FlowState.OPEN else FlowState.CANCELLED).value
             if inner is None and isinstance(last, MemberRange) and last.state == state:
                 members[-1] = replace(last, last=n)
                 continue
@@ -263,7 +264,7 @@ class Flow:
 
         flow.seal()
         """
-        return self._client.flows.seal_flow(self._queue, self._key)
+        return self._client.flows.seal_flow(self._queue, self._key, by_hand=True)
 
     aseal = asynchronous(seal)
 

@@ -17,6 +17,7 @@ from tenure.client.parts import (
     Place,
     callback,
     client_of,
+    first_of,
     flow_with,
     queue_of,
     seen,
@@ -97,8 +98,8 @@ class _Maker:
         yield from self.client.durably(sealing, self.flow.id)  # for all that was written here before it, too
         return self.flow
 
-    def stop(self, reason: str) -> Steps[bool]:
-        return self.client.flows.stop_flow(self.new.queue, self.new.id, reason)
+    def stop(self) -> Steps[bool]:
+        return self.client.flows.stop_flow(self.new.queue, self.new.id, _BROKEN_OFF, has_all=True)
 
 
 class Group(FlowPart):
@@ -106,15 +107,13 @@ class Group(FlowPart):
 
     def __init__(self, calls: Iterable[Member], results: bool) -> None:
         self._calls: Iterator[Member] = iter(calls)
-        self._results = results
+        self._results = self._gives_list = results
         self._is_read = False
 
-    def _begins_with(self) -> Member:
-        first = next(self._calls, None)
-        if first is None:
-            raise InvalidArgument("group: a flow cannot begin with a group that has no calls.")
-        self._calls = chain([first], self._calls)
-        return first
+    def _begins_with(self) -> TaskCall[Any] | AnyTask | None:
+        first = list(islice(self._calls, PAGE))
+        self._calls = chain(first, self._calls)
+        return first_of(first)
 
     def _new(self, place: Place) -> NewFlow:
         return flow_with(place, self._read(), results=self._results, is_chain=False)
@@ -158,7 +157,7 @@ class Group(FlowPart):
             for page in pages:
                 run(maker.add(maker.page(page)))
         except BaseException:
-            run(maker.stop(_BROKEN_OFF))
+            run(maker.stop())
             raise
         return run(maker.end())
 
@@ -182,7 +181,7 @@ class Group(FlowPart):
             for page in pages:
                 await run(maker.add(maker.page(page)))
         except BaseException:
-            await run(maker.stop(_BROKEN_OFF))
+            await run(maker.stop())
             raise
         return await run(maker.end())
 
@@ -193,9 +192,11 @@ class Group(FlowPart):
         calls = self._read()
         pages = iter(lambda: list(islice(calls, PAGE)), [])
         first = next(pages, [])
-        begin = next((one for one in (*first[:1], on_success, on_end) if one is not None), None)
+        begin = first_of((*first, on_success, on_end))
+        if begin is None:
+            raise InvalidArgument("group: it has no calls, and nothing follows it: there is nothing to do.")
         client = client_of(begin, "group")
-        queue = queue_of(client, first[0], "group") if first else None
+        queue = queue_of(client, begin, "group")
         rules = Rules(on_success, on_end, if_one_fails, self._results, keep)
         maker = _Maker(client, rules.flow(client, queue))
         return maker, maker.page(first), pages
@@ -226,7 +227,8 @@ class OpenGroup:
     def __init__(self, client: Client, new: NewFlow) -> None:
         self._client = client
         self._maker = _Maker(client, new)
-        self._waiting: list[Member] = []
+        self._waiting: list[Element] = []
+        self._is_open = False
         self.flow = self._maker.flow
 
     def __repr__(self) -> str:
@@ -240,29 +242,33 @@ class OpenGroup:
 
         Raises `GroupEnded`, `InvalidArgument`, and what `Task.enqueue` raises.
         """
-        self._waiting.append(call)
+        if not self._is_open:
+            raise GroupEnded(f"Flow {self.flow.id!r} takes members within its `with` block only.")
+        self._waiting += self._maker.page([call])
         if len(self._waiting) >= PAGE:
             yield from self._flush()
 
     aadd = asynchronous(add)
 
     def _flush(self) -> Steps[None]:
-        calls, self._waiting = self._waiting, []
-        yield from self._maker.add(self._maker.page(calls))
+        page, self._waiting = self._waiting, []
+        yield from self._maker.add(page)
 
     def _end(self, failed: bool) -> Steps[None]:
+        self._is_open = False
         if failed:
-            yield from self._maker.stop(_BROKEN_OFF)
+            yield from self._maker.stop()
             return
         try:
             yield from self._flush()
         except Exception:
-            yield from self._maker.stop(_BROKEN_OFF)
+            yield from self._maker.stop()
             raise
         yield from self._maker.end()
 
     def __enter__(self) -> OpenGroup:
         self._client.run(self._maker.begin())
+        self._is_open = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, tb: TracebackType | None) -> None:
@@ -270,6 +276,7 @@ class OpenGroup:
 
     async def __aenter__(self) -> OpenGroup:
         await self._client.arun(self._maker.begin())
+        self._is_open = True
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, tb: TracebackType | None) -> None:
@@ -286,20 +293,17 @@ class Rules(NamedTuple):
     keep: object
     open_for: object = OPEN_S
 
-    def flow(self, client: Client, queue: str | None = None, id: str | None = None) -> NewFlow:
-        """Return the flow to make. `queue`: None for the queue of what follows. Raises `InvalidArgument`."""
+    def flow(self, client: Client, queue: str) -> NewFlow:
+        """Return the flow to make, in this queue. Raises `InvalidArgument`."""
         if self.if_one_fails not in get_args(IfOneFails):
             raise invalid("if_one_fails", "'wait' or 'cancel'", repr(self.if_one_fails))
         keep_ms = names.duration_ms(self.keep, "keep", most_ms=limits.MAX_DELAY_MS)
-        home = queue or next(
-            queue_of(client, one, "group") for one in (self.on_success, self.on_end) if one is not None
-        )
-        place = Place(client, home, keep_ms)
+        place = Place(client, queue, keep_ms)
         success = self._follow(place, self.on_success, "on_success")
         end = self._follow(place, self.on_end, "on_end")
         open_ms = names.duration_ms(self.open_for, "open_for", most_ms=limits.MAX_DELAY_MS)
         stops = self.if_one_fails == "cancel"
-        return NewFlow(home, new_id(), keep_ms, self.results, stops, success, end, open_ms)
+        return NewFlow(queue, new_id(), keep_ms, self.results, stops, success, end, open_ms)
 
     def _follow(self, place: Place, follows: Follows, field: str) -> Element | None:
         if follows is None:

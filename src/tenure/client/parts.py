@@ -63,9 +63,12 @@ class Place(NamedTuple):
 class FlowPart(ABC):
     """A group or a chain that is not enqueued, so that it can be part of another flow."""
 
+    _gives_list: bool | None = None
+    """Whether it gives the list of its results; None: it gives one result."""
+
     @abstractmethod
-    def _begins_with(self) -> Step:
-        """Return the first of its parts. Raises `InvalidArgument` if it has none."""
+    def _begins_with(self) -> TaskCall[Any] | AnyTask | None:
+        """Return the first call in it; None: it has none."""
 
     @abstractmethod
     def _new(self, place: Place) -> NewFlow:
@@ -89,7 +92,7 @@ def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: b
         if isinstance(one, FlowPart):
             members.append(one._new(inner))
         else:
-            if isinstance(before, AnyTask) and isinstance(one, AnyTask):
+            if is_chain and isinstance(one, AnyTask):
                 _check_types(before, one)
             made = callback(place.client, one, field, "the result before it" if is_chain and n else None)
             members.append(replace(made, job=as_member(made.job, of_member, field)))
@@ -100,13 +103,20 @@ def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: b
     return NewFlow(place.queue, "", place.keep_ms, results, is_chain=is_chain, members=tuple(members))
 
 
-def _check_types(before: AnyTask, one: AnyTask) -> None:
+def _check_types(before: object, one: AnyTask) -> None:
     """Refuse a result that cannot be the argument, by the hints. Only types that differ in JSON are compared."""
-    given, taken = before._signature.returns, one._signature.takes
+    name, given = "a group", list[Any]
+    if isinstance(before, AnyTask):
+        name, given = before.name, before._signature.returns
+    elif not isinstance(before, FlowPart) or before._gives_list is None:
+        return
+    elif not before._gives_list:
+        raise InvalidArgument(f"chain: {one.name} takes the results of the group before it: set results=True there.")
+    taken = one._signature.takes
     kinds = tuple(_IN_JSON.get(get_origin(hint) or hint) for hint in (given, taken))
     if None not in kinds and kinds[0] != kinds[1] and kinds != ("integer", "number"):
         takes, returns = map(inspect.formatannotation, (taken, given))
-        raise InvalidArgument(f"chain: {one.name} takes {takes}, and {before.name} before it returns {returns}.")
+        raise InvalidArgument(f"chain: {one.name} takes {takes}, and {name} before it returns {returns}.")
 
 
 def callback(client: Client, step: TaskCall[Any] | AnyTask, field: str, before: str | None) -> Callback:
@@ -135,18 +145,23 @@ def started(client: Client, flow: NewFlow) -> Steps[None]:
         yield from client.flows.start_flow(with_jobs(flow, iter(jobs)))
 
 
+def first_of(steps: Iterable[Step | None]) -> TaskCall[Any] | AnyTask | None:
+    """Return the first call in these parts; None: they have none."""
+    for step in steps:
+        first = step._begins_with() if isinstance(step, FlowPart) else step
+        if first is not None:
+            return first
+    return None
+
+
 def client_of(step: object, field: str) -> Client:
-    """Return the client of the app of a part of a flow. Raises `InvalidArgument` for anything else."""
-    if isinstance(step, FlowPart):
-        return client_of(step._begins_with(), field)
+    """Return the client of the app of a call, or of a task. Raises `InvalidArgument` for anything else."""
     client: Client | None = getattr(step.source if isinstance(step, TaskCall) else step, "_client", None)
     if client is None:
         raise invalid(field, "a call of a task, as in report.call(...)", without_warning(step))
     return client
 
 
-def queue_of(client: Client, step: Step, field: str) -> str:
-    """Return the queue of the first call in a part of a flow. Raises `InvalidArgument`."""
-    if isinstance(step, FlowPart):
-        return queue_of(client, step._begins_with(), field)
+def queue_of(client: Client, step: TaskCall[Any] | AnyTask, field: str) -> str:
+    """Return the queue of a call, where the flow is that begins with it. Raises `InvalidArgument`."""
     return callback(client, step, field, "what comes before it").job.queue

@@ -32,11 +32,19 @@ from tenure.client.schedule import (
 from tenure.core import limits, names
 from tenure.core.encoding.codec import encode_raw
 from tenure.core.engine import Feature
-from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, invalid
+from tenure.core.errors import DuplicateSchedule, InvalidArgument, NotUnique, ScheduleNotFound, TenureError, invalid
 from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import NO_MORE, SchedulePort, ScheduleSpec, ScheduleView, StoredSchedule, Ticked
+from tenure.core.schedules.schedule import (
+    NO_MORE,
+    SchedulePort,
+    ScheduleSpec,
+    ScheduleView,
+    StoredSchedule,
+    Ticked,
+    extra_tick,
+)
 from tenure.core.schedules.when import When, moment
 from tenure.core.steps import Steps
 
@@ -206,7 +214,9 @@ class Schedules:
         self._client.require(Feature.SCHEDULES)
         now_ms, stored = yield from self._stored(queue, name)
         job = _readable(stored).job(new_id(), now_ms)
-        answer = yield from self._port.trigger(queue, name, job)
+        (answer,) = yield from self._port.tick(queue, [extra_tick(name, job)])
+        if isinstance(answer, TenureError):
+            raise answer
         if answer is Ticked.STALE:
             raise ScheduleNotFound(queue, name)
         if answer is Ticked.JOINED:

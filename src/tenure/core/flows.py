@@ -15,6 +15,8 @@ from tenure.core.errors import InvalidArgument
 from tenure.core.job import NewJob
 from tenure.core.shape import PLAIN, Shape
 
+PRODUCER_MS: int = 30_000
+"""How long a producer has between the numbers of members of a group and their enqueue."""
 _CHAIN: Final = "c/"
 _WITH_RESULT: Final = "r/"
 _PLAIN: Final = "m/"

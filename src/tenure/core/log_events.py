@@ -324,4 +324,14 @@ PARENT: Final[Mapping[str, LogEvent]] = {
     "metrics_served": LogEvent(INFO, "Metrics for Prometheus are served at this address, at /metrics."),
 }
 
-LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **DROP_IN, **REDIS, **PARENT, **DASHBOARD}
+OUTBOX: Final[Mapping[str, LogEvent]] = {
+    "relay_started": LogEvent(INFO, "The relay brings the rows of this outbox to Redis."),
+    "relay_stopped": LogEvent(INFO, "The relay has stopped.", "`jobs`: how many it has enqueued"),
+    "relay_lost": LogEvent(WARNING, "The database or Redis does not serve the relay; it tries again."),
+    "relay_restored": LogEvent(WARNING, "Both serve the relay again."),
+    "relay_refused": LogEvent(
+        ERROR, "A queue refuses the jobs of rows; they stay in the outbox, and the relay tries again."
+    ),
+}
+
+LOG_EVENTS: Final[Mapping[str, LogEvent]] = {**OUTCOMES, **WORKER, **DROP_IN, **REDIS, **PARENT, **DASHBOARD, **OUTBOX}

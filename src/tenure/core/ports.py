@@ -54,6 +54,14 @@ class FlowPort(Protocol):
         Return the state of that one; None: unknown. If it has ended otherwise, nothing was done.
         """
 
+    def deliver(self, source: str, queue: str, jobs: Sequence[tuple[int, NewJob]]) -> Steps[None]:
+        """Add jobs that another store keeps to a queue, in the order of their numbers, each at most once ever.
+
+        The queue notes the last number of each `source`, and ignores jobs of it with that number or a lower one. So a
+        call may be repeated at any time later, also in parts. It adds them whether or not there is room. An error of
+        Redis leaves some or none of them added; the next call adds the rest.
+        """
+
     def text_of(self, job: NewJob) -> str:
         """Write a job as `Shape.on_failed` has it: without spaces."""
 
@@ -68,11 +76,13 @@ class FlowPort(Protocol):
         """Give numbers to members of a group that come now, also to these queues. Return the first of the numbers;
         None: the group has ended, is sealed or gone."""
 
-    def seal_flow(self, queue: str, id: str) -> Steps[bool]:
-        """Let a group end when the members that it has have ended. False: it is gone."""
+    def seal_flow(self, queue: str, id: str, by_hand: bool = False) -> Steps[bool]:
+        """Let a group end when the members that it has have ended. False: it is gone. `by_hand`: its producer has died,
+        and members that it never enqueued count as cancelled."""
 
-    def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
-        """Cancel the members of a group that have not ended; workers complete that. False: it is gone."""
+    def stop_flow(self, queue: str, id: str, reason: str, has_all: bool = False) -> Steps[bool]:
+        """Cancel the members of a group that have not ended; workers complete that. False: it is gone. `has_all`: its
+        producer enqueues no more members."""
 
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
         """Remove the record of a group. Its members stay. False: it is gone."""

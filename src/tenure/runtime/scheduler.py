@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.errors import InvalidArgument, QueueFull, TenureError, UnsupportedFeature, is_silent
+from tenure.core.errors import InvalidArgument, TenureError, is_silent
 from tenure.core.schedules import rules
-from tenure.core.schedules.schedule import SchedulePort, ScheduleSpec, StoredSchedule, Tick, Ticked
+from tenure.core.schedules.schedule import DueSchedules, SchedulePort, ScheduleSpec, StoredSchedule, Tick, Ticked
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.log import Once, brief, log_event
 
@@ -27,6 +27,8 @@ ROUNDS_MAX: Final = 20
 """Reads of due schedules of a queue in a row. Then the other queues have their turn."""
 KEPT_MS: Final = 500
 """How soon to look again after this worker could not make a tick."""
+CHOOSE_S: Final = 0.05
+"""How long a worker decides about schedules before it makes their ticks. After an outage one decision may take long."""
 NOTED_MAX: Final = 100
 """Schedules for which trouble is logged once each."""
 _TAKEN: Final = (
@@ -109,17 +111,38 @@ class Scheduler:
             elif not round_:
                 self._vain[queue] = min(self._vain[queue] + 1, VAIN_MOST)
             self.note(queue, found.next_ms)
-            soonest = math.inf if found.next_ms is None else found.next_ms
-            for stored in found.schedules:
-                soonest = min(soonest, await self._tick(queue, stored, found.now_ms))
             if not found.schedules:
                 return
+            soonest = min(math.inf if found.next_ms is None else found.next_ms, await self._tick(queue, found))
             self.note(queue, None if math.isinf(soonest) else int(max(0, soonest)))
             if soonest > 0:
                 return
 
-    async def _tick(self, queue: str, stored: StoredSchedule, now_ms: int) -> float:
-        """Make one tick. Return in how many ms the schedule is due again, as far as this worker knows."""
+    async def _tick(self, queue: str, found: DueSchedules) -> float:
+        """Make the ticks of these schedules. Return in how many ms one of them is due again, as far as this worker
+        knows."""
+        soonest, left = math.inf, len(found.schedules)
+        for ticks in self._chosen(queue, found):
+            answers = await self._context.driver.run(self._port.tick(queue, ticks))
+            for tick, answer in zip(ticks, answers, strict=True):
+                soonest = min(soonest, self._note_tick(queue, tick, answer, found.now_ms))
+            left -= len(ticks)
+        return min(soonest, KEPT_MS) if left else soonest
+
+    def _chosen(self, queue: str, found: DueSchedules) -> Iterator[list[Tick]]:
+        """Yield the ticks of schedules that are due, in groups."""
+        ticks: list[Tick] = []
+        until = self._env.clock() + CHOOSE_S
+        for stored in found.schedules:
+            ticks += self._choose(queue, stored, found.now_ms)
+            if self._env.clock() >= until:
+                yield ticks
+                ticks, until = [], self._env.clock() + CHOOSE_S
+        if ticks:
+            yield ticks
+
+    def _choose(self, queue: str, stored: StoredSchedule, now_ms: int) -> list[Tick]:
+        """Decide about a schedule that is due. Empty: this release cannot."""
         spec = stored.spec
         try:
             if spec is None:
@@ -127,8 +150,7 @@ class Scheduler:
             chosen = rules.decide(spec, stored.state.planned_ms, now_ms)
         except InvalidArgument as error:
             self._note_trouble(queue, stored.name, error)
-            return KEPT_MS
-        next_fire_ms = rules.fire_of(spec, chosen.next_ms)
+            return []
         tick = Tick(
             stored.name,
             stored.digest,
@@ -136,24 +158,26 @@ class Scheduler:
             None if chosen.run_ms is None else spec.job(self._new_id(), chosen.run_ms),
             stored.state.fire_ms if chosen.run_ms is None else rules.fire_of(spec, chosen.run_ms),
             chosen.next_ms,
-            next_fire_ms,
+            rules.fire_of(spec, chosen.next_ms),
             chosen.missed,
             spec.overlap,
         )
-        try:
-            done = await self._context.driver.run(self._port.tick(queue, tick))
-        except (QueueFull, UnsupportedFeature) as error:
-            self._note_trouble(queue, stored.name, error)
+        return [tick]
+
+    def _note_tick(self, queue: str, tick: Tick, answer: Ticked | TenureError, now_ms: int) -> float:
+        """Report what became of a tick. Return in how many ms its schedule is due again."""
+        if isinstance(answer, TenureError):
+            self._note_trouble(queue, tick.name, answer)
             return KEPT_MS
-        if done in (Ticked.STALE, Ticked.EARLY):
+        if answer in (Ticked.STALE, Ticked.EARLY):
             return KEPT_MS
-        if done is Ticked.ENQUEUED:
+        if answer is Ticked.ENQUEUED:
             self._context.reports.ticked(queue, max(0, now_ms - tick.run_fire_ms) / limits.SECOND)
-        if chosen.missed or done is Ticked.SKIPPED:
-            level = logging.WARNING if chosen.missed else logging.INFO
-            skipped = int(done is Ticked.SKIPPED)
-            log_event("ticks_left_out", level, queue=queue, schedule=stored.name, late=chosen.missed, overlap=skipped)
-        return next_fire_ms - now_ms if chosen.next_ms else math.inf
+        if tick.missed or answer is Ticked.SKIPPED:
+            level = logging.WARNING if tick.missed else logging.INFO
+            skipped = int(answer is Ticked.SKIPPED)
+            log_event("ticks_left_out", level, queue=queue, schedule=tick.name, late=tick.missed, overlap=skipped)
+        return tick.next_fire_ms - now_ms if tick.next_ms else math.inf
 
     async def present(self) -> None:
         """Announce the schedules of the code at the start and every `presence_ms`, and put those that Redis lacks."""

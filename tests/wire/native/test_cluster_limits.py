@@ -14,6 +14,7 @@ from tenure.core.errors import InvalidArgument, UnsupportedFeature
 from tenure.core.job import NewJob
 from tenure.core.outcome import Retried
 from tenure.core.rates import LimitRule
+from tenure.core.schedules.schedule import Ticked
 from tenure.core.shape import Shape
 from tenure.core.steps import Call, Steps
 from tenure.engines.native.cluster import NativeClusterEngine
@@ -21,6 +22,8 @@ from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.protocols.registry import engine_of, engine_spec_of
 from tests.conformance import test_limits
 from tests.support.engines import NATIVE, Entry, Options
+from tests.support.schedules import now_of, spec, stored, tick_of
+from tests.support.schedules import put as put_schedule
 from tests.support.world import BOOM, NAMESPACE, World
 
 pytestmark = pytest.mark.needs(Feature.LIMITS)
@@ -158,6 +161,19 @@ def test_a_job_lets_the_limit_of_another_queue_rest(world: World) -> None:
     assert world.counts() == {"scheduled": 1}
     world.pass_time(61_000)
     assert world.take_ids() == ["b"]
+
+
+def test_a_limit_of_another_queue_stops_only_its_tick(world: World) -> None:
+    put(world, "mail", "a", queue="r")
+    mail, now = Shape(limits=(LimitRule("mail", concurrency=1, template="mail"),)), now_of(world)
+    for one in (spec("first"), spec("refused", shape=mail), spec("last")):
+        assert put_schedule(world, one, now - 1_000)
+    ticks = [tick_of(stored(world, name), now, name) for name in ("first", "refused", "last")]
+    first, refused, last = world.run(world.engine.schedules.tick("q", ticks))
+    assert (first, last) == (Ticked.ENQUEUED, Ticked.ENQUEUED)
+    assert isinstance(refused, UnsupportedFeature)
+    assert stored(world, "refused").state.runs == 0
+    assert world.drain() == ["first", "last"]
 
 
 def test_weights_of_shares_reach_queues_of_before_and_after(world: World) -> None:

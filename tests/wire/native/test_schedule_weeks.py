@@ -110,7 +110,7 @@ class Simulation:
                 for stored in found:
                     self.ids += 1
                     tick = tick_of(stored, self.now_ms, f"j{self.ids}")
-                    self.run(self.engine.tick("q", tick), worker)
+                    self.run(self.engine.tick("q", [tick]), worker)
         except Crashed:
             return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Final
@@ -16,6 +17,8 @@ SKIP_WINDOW_MS: Final = limits.MINUTE
 """How late a tick of a schedule that catches nothing up may be."""
 LOOK_MOST: Final = 10_000
 """Ticks that one decision looks at. More missed ones are left out, and counted as this many."""
+DECISIONS_KEPT: Final = 100
+"""Decisions that a worker remembers, about schedules with different times: as many as one page has schedules."""
 _GROWTH: Final = 4
 
 
@@ -80,7 +83,27 @@ def first(spec: ScheduleSpec, now_ms: int, planned_ms: int = NO_MORE, last_plann
 
 
 def decide(spec: ScheduleSpec, planned_ms: int, now_ms: int) -> Decision:
-    """Decide about a schedule whose tick `planned_ms` is due at `now_ms`, by Redis' clock."""
+    """Decide about a schedule whose tick `planned_ms` is due at `now_ms`, by Redis' clock.
+
+    Many schedules may be due at one moment by the same expression: one search serves them all.
+    """
+    times = ScheduleSpec(
+        spec.name if spec.jitter_ms else "",
+        spec.queue if spec.jitter_ms else "",
+        spec.cron,
+        spec.tz,
+        spec.every_ms,
+        spec.catch_up,
+        spec.window_ms,
+        jitter_ms=spec.jitter_ms,
+        start_ms=spec.start_ms,
+        end_ms=spec.end_ms,
+    )
+    return _decide(times, planned_ms, now_ms)
+
+
+@lru_cache(maxsize=DECISIONS_KEPT)
+def _decide(spec: ScheduleSpec, planned_ms: int, now_ms: int) -> Decision:
     if spec.catch_up is CatchUp.ALL:
         if now_ms - fire_of(spec, planned_ms) <= spec.window_ms:
             return Decision(planned_ms, following(spec, planned_ms), 0)

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tenure.core.errors import TenureError
 from tenure.core.job import JobSpec, NewJob
 from tenure.core.schedules.when import Cron, Every, When, from_ms, to_ms
 from tenure.core.steps import Steps
@@ -165,19 +166,25 @@ class Announced:
 class Tick:
     """What one tick does to a schedule: see `core.schedules.rules.decide`.
 
-    `expected_ms`: the planned time that the caller saw. `job`: None if nothing is to run. `run_fire_ms`: when its tick
-    is due. `next_ms`, `next_fire_ms`: the tick that follows; 0: none. `missed`: how many ticks are left out.
+    `expected_ms`: the planned time that the caller saw; None: enqueue the job now, and do not move on. `job`: None if
+    nothing is to run. `run_fire_ms`: when its tick is due. `next_ms`, `next_fire_ms`: the tick that follows; 0: none.
+    `missed`: how many ticks are left out.
     """
 
     name: str
     digest: str
-    expected_ms: int
+    expected_ms: int | None
     job: NewJob | None
     run_fire_ms: int
     next_ms: int
     next_fire_ms: int
     missed: int = 0
     overlap: Overlap = Overlap.SKIP
+
+
+def extra_tick(name: str, job: NewJob) -> Tick:
+    """Make a tick that enqueues a job now. The planned time of the schedule stays."""
+    return Tick(name, "", None, job, 0, NO_MORE, NO_MORE, overlap=Overlap.ALLOW)
 
 
 class Ticked(StrEnum):
@@ -272,15 +279,12 @@ class SchedulePort(Protocol):
         """Read up to `limit` schedules that are due, and keep them from other workers for half a second."""
         ...
 
-    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
-        """Move a schedule on and enqueue its job, if its planned time is still the expected one and it is due.
+    def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
+        """Move schedules on and enqueue their jobs, where the planned time is still the expected one and is due.
 
-        Raises `QueueFull`; then nothing was changed.
+        `ticks` has each schedule once. Returns an error in place of the answer where one tick was refused, as
+        `QueueFull`: it has changed nothing.
         """
-        ...
-
-    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
-        """Enqueue a job of the schedule now. Its planned time stays. `stale`: there is no such schedule."""
         ...
 
     def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:

@@ -9,8 +9,8 @@ from tenure.core.errors import InvalidArgument, NotDurable, TenureError, Unsuppo
 from tenure.core.job import Enqueued, Lease, NewJob
 from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.rates import LimitPage
-from tenure.core.schedules.schedule import Overlap, Ticked
-from tenure.core.steps import Arg, Command, Invoke, Steps, T, durably
+from tenure.core.schedules.schedule import Tick, Ticked
+from tenure.core.steps import Command, Invoke, Steps, T, durably
 from tenure.core.waiting import Wake
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.kit.engine import AddAll
@@ -88,11 +88,15 @@ class NativeClusterEngine(NativeEngine):
             raise NotDurable(ids, done.replicas, self.durable, done.trouble)
         return done.answer
 
-    def _tick(
-        self, queue: str, name: str, seen: tuple[Arg, ...], overlap: Overlap, job: NewJob | None
-    ) -> Steps[Ticked]:
-        yield from self.prepare(() if job is None else (job,))
-        return (yield from super()._tick(queue, name, seen, overlap, job))
+    def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
+        refused: dict[int, TenureError] = {}
+        for n, tick in enumerate(ticks):
+            try:
+                yield from self.prepare(() if tick.job is None else (tick.job,))
+            except UnsupportedFeature as error:  # the other schedules have their ticks all the same
+                refused[n] = error
+        done = iter((yield from super().tick(queue, [tick for n, tick in enumerate(ticks) if n not in refused])))
+        return [refused[n] if n in refused else next(done) for n in range(len(ticks))]
 
     def prepare(self, jobs: Iterable[NewJob]) -> Steps[None]:
         """Before the first jobs with a limit or a share: note where the limit is, and bring the weights of shares."""

@@ -10,6 +10,8 @@ from tenure.engines.kit.config import EngineConfig
 
 HEADS_KEPT: Final = 256
 """First lines of records, without their times, that stay decoded: the records of a task share them."""
+INNER_KEEP_MS: Final = 7 * 86_400_000
+"""How much longer the record of a flow within another one stays after its end."""
 BACK_HARD: Final = 3
 """A job that has a shape, or that ends, counts as this many of them."""
 POISON_MAX: Final = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tenure.core import limits, names
@@ -32,7 +32,7 @@ PARK: Final = "1"
 PARK_USED: Final = "?"
 """Parks a lane only if the place has something of it."""
 _RESUME: Final = "0"
-_CANCELS: Final = {b"0": CancelAnswer.NOTHING, b"1": CancelAnswer.CANCELLED, b"2": CancelAnswer.REQUESTED}
+_CANCELS: Final = {"0": CancelAnswer.NOTHING, "1": CancelAnswer.CANCELLED, "2": CancelAnswer.REQUESTED}
 
 
 class NativeController(NativeInspector):
@@ -82,8 +82,14 @@ class NativeController(NativeInspector):
         return reply == b"1"
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:
-        args = (self._config, as_bytes(id), cancelled(reason), self.signal_channel(""), as_bytes(queue))
-        return _CANCELS[(yield from self._act("cancel", queue, *args))]
+        [answer] = yield from self.cancel_each(queue, [id], reason)
+        return answer
+
+    def cancel_each(self, queue: str, ids: Sequence[str], reason: str) -> Steps[list[CancelAnswer]]:
+        """As `cancel`, for at most 500 jobs."""
+        args: tuple[Arg, ...] = (self._config, cancelled(reason), self.signal_channel(""), as_bytes(queue))
+        args += tuple(map(as_bytes, ids))
+        return [_CANCELS[letter] for letter in as_text((yield from self._act("cancel", queue, *args)))]
 
     def cancel_all(
         self, queue: str, lane: str | None = None, reason: str = "", map_version: int = NO_MAP

@@ -119,6 +119,11 @@ class NativeEngine(NativeScheduler, NativeController):
             return reply.removesuffix(SENT)
         return reply
 
+    def places(self, queue: str) -> Steps[Sequence[str]]:
+        """The places of a queue: one, without partitions."""
+        yield from ()
+        return [queue]
+
     def _act(self, script: str, queue: str, *args: Arg) -> Steps[bytes]:
         reply = yield from super()._act(script, queue, *args)
         if script in SENDERS and reply.endswith(SENT) and not reply.startswith(b":"):  # `:`, and the id of another job

@@ -9,18 +9,19 @@ number of processes may do so at a time, and each may end anywhere: see docs/dec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, Protocol
 from urllib.parse import quote
 
-from tenure.core import limits
+from tenure.core import flows, limits
 from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
 from tenure.core.flows import Element, FlowState, FlowView, NewFlow, flow_id, jobs_of, member_id
-from tenure.core.job import NewJob, Refused, State
+from tenure.core.job import JobView, NewJob, Refused, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import PLAIN, CancelAnswer
 from tenure.core.steps import Arg, Command, Steps
+from tenure.engines.kit.chunks import Part, chunks, weight_of
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.native.control import NativeController
 from tenure.engines.native.keys import decoded, encoded
@@ -39,12 +40,14 @@ QUEUES_MOST: Final = 10
 """Other queues that one round looks at."""
 JOBS_MOST: Final = 250
 """Jobs that one call of `take` adds, and members of a page."""
-STOPS_MOST: Final = 500
+STOPS_MOST: Final = 20_000
 """Members of a group that one round of maintenance cancels."""
 NOWHERE: Final = "*"
 """The queue of a member that never came to be."""
 IS_FLOW: Final = "+"
 """The queue of a member that is a flow."""
+LOST_MOST: Final = 1_000
+"""Members without an end that `seal_flow` looks for, by hand: a producer dies within a page."""
 AWAY_S: Final = 30.0
 """How long a place that did not take jobs is left to maintenance."""
 ROUNDS_MOST: Final = 1_000
@@ -56,7 +59,11 @@ class WholeQueues(Protocol):
 
     def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]: ...
 
-    def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]: ...
+    def cancel_each(self, queue: str, ids: Sequence[str], reason: str) -> Steps[list[CancelAnswer]]: ...
+
+    def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
+
+    def places(self, queue: str) -> Steps[Sequence[str]]: ...
 
 
 class NativeFlows:
@@ -104,11 +111,17 @@ class NativeFlows:
         first = yield from self._engine._act("flow_grow", queue, id, count, *map(encoded, queues))
         return int(first) if first else None
 
-    def seal_flow(self, queue: str, id: str) -> Steps[bool]:
-        return self._change(queue, id, "seal", "")
+    def seal_flow(self, queue: str, id: str, by_hand: bool = False) -> Steps[bool]:
+        is_there = yield from self._change(queue, id, "seal", "")
+        if by_hand and is_there:
+            missing, queues = yield from self._missing(queue, id, LOST_MOST, None)
+            if not (yield from self._hand_over_all([queue, *queues])):
+                yield from self._note_missing(queue, id, missing)
+        return is_there
 
-    def stop_flow(self, queue: str, id: str, reason: str) -> Steps[bool]:
-        is_there = yield from self._change(queue, id, "stop", reason.encode("utf-8", "replace"))
+    def stop_flow(self, queue: str, id: str, reason: str, has_all: bool = False) -> Steps[bool]:
+        action = "give_up" if has_all else "stop"
+        is_there = yield from self._change(queue, id, action, reason.encode("utf-8", "replace"))
         yield from self.stop_members(queue, id)
         return is_there
 
@@ -132,8 +145,8 @@ class NativeFlows:
         rows = yield from self._engine._ask("flow_show", queue, "", offset, min(limit, limits.PAGE_MAX))
         return [_read_flow(queue, *row) for row in rows]
 
-    def _key(self, queue: str, id: str, part: str) -> str:
-        return f"{self._engine.prefix(queue)}:flow:{id}:{part}"
+    def _key(self, queue: str, id: str, part: str = "") -> str:
+        return f"{self._engine.prefix(queue)}:flow:{id}{part and ':'}{part}"
 
     def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
         on, fields = yield Command(("HSCAN", self._key(queue, id, "failed"), cursor, "COUNT", JOBS_MOST))
@@ -155,28 +168,65 @@ class NativeFlows:
         return (yield Command(("HMGET", self._key(queue, id, "results"), *numbers))) if count else []
 
     def stop_members(self, queue: str, id: str) -> Steps[None]:
-        """Cancel a page of the members of a group that is to stop. Workers call it until all have ended."""
+        """Cancel members of a group that is to stop. Workers call it until all have ended."""
         view = yield from self.flow(queue, id)
         if view is None or view.state is not FlowState.OPEN or view.reason is None:
             return
-        bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
-        names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
-        queues, missing = [decoded(as_text(name)) for name in names], []
-        numbers = islice(_unset(bits or b"", view.total), 1 if view.is_chain else STOPS_MOST)
-        for number in numbers:
-            asked = CancelAnswer.NOTHING
-            for other in queues:
-                asked = asked or (yield from self._whole.cancel(other, member_id(id, number), view.reason))
-            is_there = asked or (yield from self.stop_flow(queue, member_id(id, number), view.reason))
-            if not is_there and not view.is_chain:  # a member of a chain may be on its way, and the others follow it
-                missing.append(number)
-        # Their ends may be on the way: then these come too late. Else the producer has died before it enqueued them.
-        for other in queues:
-            yield from self.hand_over_soon(other)
-        if missing:
-            yield from self._change(queue, id, "note", "", *missing)
+        # A member on its way to its queue would be found nowhere, and would run after the end of its group.
+        on_way = bool((yield from self.hand_over(queue)))
+        most = 1 if view.is_chain else STOPS_MOST
+        missing, queues = yield from self._missing(queue, id, most, view.reason)
+        # Their ends may be on the way. Else the producer has died before it enqueued them.
+        on_way = (yield from self._hand_over_all(queues)) or on_way
+        if not view.is_chain and not on_way:  # the others of a chain follow the member that is on its way
+            yield from self._note_missing(queue, id, missing)
         if not view.sealed:
             yield from self._change(queue, id, "seal", "")
+
+    def _missing(self, queue: str, id: str, most: int, reason: str | None) -> Steps[tuple[list[int], list[str]]]:
+        """Which members have not ended and are in no queue, and the queues of the group. `reason`: cancel those that
+        are there."""
+        view = yield from self.flow(queue, id)
+        bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
+        names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
+        nests = yield Command(("HGET", self._key(queue, id), "nests"))
+        queues = [decoded(as_text(name)) for name in names]
+        numbers = islice(_unset(bits or b"", view.total if view else 0), most)
+        missing: list[int] = []
+        while page := list(islice(numbers, limits.MAX_BATCH)):
+            for other in queues:
+                ids = [member_id(id, number) for number in page]
+                if reason is None:
+                    found = []
+                    for one in ids:
+                        found.append((yield from self._whole.job(other, one)) is not None)
+                else:
+                    found = list(map(bool, (yield from self._whole.cancel_each(other, ids, reason))))
+                page = [number for number, is_there in zip(page, found, strict=True) if not is_there]
+            for number in page if nests else ():
+                inner = member_id(id, number)
+                is_there = (yield from self.flow(queue, inner)) is not None
+                if is_there and reason is not None:
+                    yield from self.stop_flow(queue, inner, reason)
+                page = [one for one in page if one != number] if is_there else page
+            missing += page
+        return missing, queues
+
+    def _hand_over_all(self, queues: Iterable[str]) -> Steps[bool]:
+        """Hand over what all places of these queues have for others. Return whether some of it was not taken."""
+        refused: list[Refused] = []
+        for queue in queues:
+            for place in (yield from self._whole.places(queue)):
+                refused += yield from self.hand_over(place)
+        return bool(refused)
+
+    def _note_missing(self, queue: str, id: str, missing: list[int]) -> Steps[None]:
+        """Count members as cancelled that never came to be, unless a living producer may be about to enqueue them."""
+        seconds, micros = yield Command(("TIME",))
+        now_ms = int(seconds) * limits.SECOND + int(micros) // 1_000
+        grown_ms = number_of((yield Command(("HGET", self._key(queue, id), "grown"))) or b"") or 0
+        if missing and now_ms - grown_ms > flows.PRODUCER_MS:
+            yield from self._change(queue, id, "note", "", *missing[: limits.MAX_BATCH])
 
     def follow_in(self, place: str, id: str, job: NewJob) -> Steps[State | None]:
         """As `follow`, in one place of a queue."""
@@ -250,17 +300,42 @@ class NativeFlows:
     def _hand_to(self, place: str, to: str, jobs: list[list[bytes]]) -> Steps[tuple[bool, int]]:
         """Hand a page of jobs over. Return whether the place that they come to has sent some of them on, and how many
         are left for it here."""
-        engine, (queue, _) = self._engine, split_place(to)
+        queue, _ = split_place(to)
         yield from self._register(queue)
         shapes = [read_record(queue, id, b"0 " + record).shape for _, id, record, _, rule in jobs if rule not in WORDS]
         yield from self.prepare([NewJob(queue, "", b"", shape=shape) for shape in shapes if shape is not PLAIN])
-        taking = engine._ask("take", to, engine._config, encoded(place), *chain.from_iterable(jobs))
-        reply: bytes = yield from engine.copied(taking, tuple(as_text(job[1]) for job in jobs))
+        last, has_sent = yield from self._take(to, encoded(place), [as_text(job[1]) for job in jobs], jobs)
+        left: int = yield from self._engine._ask("forget_sent", place, encoded(to), last)
+        return has_sent, left
+
+    def deliver(self, source: str, queue: str, jobs: Sequence[tuple[int, NewJob]]) -> Steps[None]:
+        yield from self._register(queue)
+        yield from self._prepare(job for _, job in jobs)
+        has_sent = False
+        for chunk in chunks(_parts(jobs)):
+            # No place has a name that begins with an @.
+            ids, rows = [jobs[part.position][1].id for part in chunk], [part.args for part in chunk]
+            _, sends = yield from self._take(queue, f"@{source}", ids, rows)
+            has_sent = has_sent or sends
+        if has_sent:
+            yield from self.hand_over_soon(queue)
+
+    def _take(self, to: str, source: str, ids: Iterable[str], jobs: Iterable[Sequence[Arg]]) -> Steps[tuple[str, bool]]:
+        """Let a place take jobs of a source. Return the number of the last one that it has ever taken, and whether it
+        has sent some of them on."""
+        engine = self._engine
+        taking = engine._ask("take", to, engine._config, source, *chain.from_iterable(jobs))
+        reply: bytes = yield from engine.copied(taking, tuple(ids))
         last = reply.removesuffix(SENT)
         if last.endswith(WOKE):
             yield from self._post(to)
-        left: int = yield from engine._ask("forget_sent", place, encoded(to), last.removesuffix(WOKE))
-        return last != reply, left
+        return as_text(last.removesuffix(WOKE)), last != reply
+
+
+def _parts(jobs: Iterable[tuple[int, NewJob]]) -> Iterator[Part]:
+    for position, (number, job) in enumerate(jobs):
+        _, *args = follow_args(job)
+        yield Part(position, (number, *args), len(job.payload), 2 + weight_of(job.shape))
 
 
 def _written(element: Element | None) -> bytes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, Final
 
 from tenure.core import limits
-from tenure.core.errors import ReplyError
-from tenure.core.job import NewJob
+from tenure.core.errors import TenureError, WrongState
 from tenure.core.schedules.schedule import (
     Announced,
     DueSchedules,
@@ -23,19 +22,29 @@ from tenure.core.schedules.schedule import (
     decode_spec,
     encode_spec,
 )
-from tenure.core.steps import Arg, Steps
-from tenure.engines.kit.chunks import known
+from tenure.core.steps import Steps
+from tenure.engines.kit.chunks import Part, args_of, chunks, known
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text, cancelled
 from tenure.engines.kit.engine import ScriptedEngine
 from tenure.engines.native.config import KEEP_DUE_MS
 from tenure.engines.native.control import NO_MAP
 from tenure.engines.native.keys import decoded, encoded
-from tenure.engines.native.wire import TOO_LONG, WOKE, new_part, too_long, whole
+from tenure.engines.native.wire import new_part, too_long, whole
 
 _NO_SOURCE: Final = "-"
 _CANCELLED_BY: Final = "the next tick of its schedule came"
-_TICKED: Final = {one.value.encode(): one for one in Ticked}
+_TICKED: Final = {
+    "1": Ticked.ENQUEUED,
+    "s": Ticked.STALE,
+    "e": Ticked.EARLY,
+    "m": Ticked.MOVED,
+    "k": Ticked.SKIPPED,
+    "j": Ticked.JOINED,
+}
+"""The letters of lua/tick.lua for ticks that were made or are over."""
+_CANCEL_WEIGHT: Final = 20
+"""A cancel asks every worker that holds jobs for the one that it ends."""
 
 
 class NativeScheduler(ScriptedEngine):
@@ -69,27 +78,25 @@ class NativeScheduler(ScriptedEngine):
         now_ms, next_ms, rows = yield from self._ask("schedule_due", queue, min(limit, limits.PAGE_MAX), KEEP_DUE_MS)
         return DueSchedules(now_ms, known(next_ms), _stored(rows))
 
-    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
-        seen = (tick.digest, tick.expected_ms, tick.run_fire_ms, tick.next_ms, tick.next_fire_ms, tick.missed)
-        return (yield from self._tick(queue, tick.name, seen, tick.overlap, tick.job))
+    def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
+        found: list[Ticked | TenureError] = []
+        for chunk in chunks(starmap(_tick_part, enumerate(ticks))):
+            found += yield from self._tick(queue, chunk)
+        return found
 
-    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
-        return (yield from self._tick(queue, name, ("", "-", 0, 0, 0, 0), Overlap.ALLOW, job))
-
-    def _tick(
-        self, queue: str, name: str, seen: tuple[Arg, ...], overlap: Overlap, job: NewJob | None
-    ) -> Steps[Ticked]:
-        # The job of a tick is due now.
-        id, record, _, rule = ("", "", "", "0") if job is None else whole(new_part(0, job))
-        config, signal = self._config, self.signal_channel("")
-        how = (overlap.value, cancelled(_CANCELLED_BY), signal, as_bytes(queue))
+    def _tick(self, queue: str, chunk: list[Part]) -> Steps[list[Ticked | TenureError]]:
+        how = (cancelled(_CANCELLED_BY), self.signal_channel(""), as_bytes(queue))
         try:
-            reply = yield from self._act("tick", queue, config, encoded(name), *seen, *how, id, record, rule)
-        except ReplyError as error:
-            if error.prefix != TOO_LONG:
-                raise
-            raise too_long(queue, error) from error
-        return _TICKED.get(reply) or (Ticked.ENQUEUED if reply.removesuffix(WOKE) == b"1" else Ticked.JOINED)
+            reply = as_text((yield from self._act("tick", queue, self._config, *how, *args_of(chunk))))
+        except WrongState as error:
+            if len(chunk) == 1:
+                return [error]
+            found: list[Ticked | TenureError] = []
+            for part in chunk:  # the other schedules have their ticks all the same
+                found += yield from self._tick(queue, [part])
+            return found
+        letters, _, numbers = reply.partition(" ")
+        return [_TICKED.get(letter) or too_long(queue, f"{numbers} 1") for letter in letters]
 
     def schedule(self, queue: str, name: str) -> Steps[tuple[int, StoredSchedule | None]]:
         now_ms, *row = yield from self._ask("schedule_show", queue, encoded(name))
@@ -108,6 +115,17 @@ class NativeScheduler(ScriptedEngine):
 
     def remove_schedule(self, queue: str, name: str) -> Steps[bool]:
         return (yield from self._act("schedule_remove", queue, encoded(name))) == b"1"
+
+
+def _tick_part(position: int, tick: Tick) -> Part:
+    """One tick, as lua/tick.lua takes it. Its job is due now."""
+    part = Part(0, ("", ""), 0) if tick.job is None else new_part(0, tick.job)
+    id, record, _, rule = whole(part)
+    expected = "-" if tick.expected_ms is None else tick.expected_ms
+    seen = (encoded(tick.name), tick.digest, expected, tick.run_fire_ms, tick.next_ms, tick.next_fire_ms)
+    args = (*seen, tick.missed, tick.overlap.value, id, record, rule)
+    weight = 1 + part.weight + (_CANCEL_WEIGHT if tick.overlap is Overlap.CANCEL else 0)
+    return Part(position, args, part.size, weight)
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -44,7 +44,8 @@ TOO_LONG: Final = "TNFULL"
 """The first word of the error of lua/enqueue.lua for a queue that would become longer than it may."""
 
 
-def too_long(queue: str, error: ReplyError) -> QueueFull:
+def too_long(queue: str, error: ReplyError | str) -> QueueFull:
+    """Make the error from three numbers: how many jobs the queue has, may have, and was to get."""
     have, most, more = map(int, str(error).removeprefix(TOO_LONG).split())
     full = QueueFull(
         f"Queue {queue!r} is full: it has {have:,} of at most {most:,} jobs (max_length), and the call adds {more:,}. "

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from tenure.core import limits, names
-from tenure.core.errors import ReplyError, Unreachable, UnsupportedFeature, invalid, is_silent
+from tenure.core.errors import ReplyError, TenureError, Unreachable, UnsupportedFeature, invalid, is_silent
 from tenure.core.job import NewJob, State
 from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
 from tenure.core.schedules.schedule import ScheduleSpec, Tick, Ticked
@@ -66,6 +66,17 @@ class PartitionedController(PartitionedInspector):
             return self.native.cancel(place, id, reason)
 
         return (yield from self._first(queue, id, cancel, CancelAnswer.NOTHING))
+
+    def cancel_each(self, queue: str, ids: Sequence[str], reason: str) -> Steps[list[CancelAnswer]]:
+        """As `cancel`, for members of groups, which do not change their partitions while they are looked for twice."""
+        found: dict[str, CancelAnswer] = dict.fromkeys(ids, CancelAnswer.NOTHING)
+        for place in (yield from self._places(queue)):
+            left = [id for id, answer in found.items() if not answer]
+            found.update(zip(left, (yield from self.native.cancel_each(place, left, reason)), strict=True))
+        return list(found.values())
+
+    def places(self, queue: str) -> Steps[Sequence[str]]:
+        return (yield from self._places(queue))
 
     def cancel_all(self, queue: str, lane: str | None = None, reason: str = "") -> Steps[CancelCount]:
         counts = Counter[str]()
@@ -170,18 +181,12 @@ class PartitionedController(PartitionedInspector):
         for place in (yield from self._places(queue)):
             yield from self.native.advance(place, ms)
 
-    def tick(self, queue: str, tick: Tick) -> Steps[Ticked]:
-        return (yield from self._posting(queue, self.native.tick(queue, tick)))
-
-    def trigger(self, queue: str, name: str, job: NewJob) -> Steps[Ticked]:
-        return (yield from self._posting(queue, self.native.trigger(queue, name, job)))
-
-    def _posting(self, queue: str, steps: Steps[T]) -> Steps[T]:
+    def tick(self, queue: str, ticks: Sequence[Tick]) -> Steps[list[Ticked | TenureError]]:
         """Schedules and the jobs of their ticks are in the first partition."""
-        answer = yield from steps
+        answers = yield from self.native.tick(queue, ticks)
         if (yield from self.partition_count(queue)) > 1:
             yield from self.post(queue)
-        return answer
+        return answers
 
     def put_schedule(
         self, spec: ScheduleSpec, digest: str, expected: str, planned_ms: int, fire_ms: int

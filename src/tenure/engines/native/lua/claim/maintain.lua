@@ -31,7 +31,7 @@ if #gone > 0 then
   pruned = pruned + #gone
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', key('flows_unsealed'), '-inf', time, 'LIMIT', 0, limit)) do
-  call('HSET', key('flow:' .. id), 'reason', 'it was not sealed in time')
+  call('HSET', key('flow:' .. id), 'reason', 'it was not sealed in time', 'broken_off', '1')
   call('SADD', key('stopping'), id)
   call('ZREM', key('flows_unsealed'), id)
 end

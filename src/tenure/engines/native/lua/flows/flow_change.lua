@@ -1,7 +1,8 @@
 -- flow_change: seal, stop or forget a group, or note members that never came to be.
 -- KEYS[1] prefix
 -- ARGV id action detail member...
--- action: seal; stop (detail: the reason); forget; note (member: the numbers of members, which are cancelled).
+-- action: seal; stop (detail: the reason); give_up (the same, by the producer, which enqueues no more members); forget;
+-- note (member: the numbers of members, which are cancelled).
 -- Returns: 1, or 0 if there is no such group; and `~` if jobs are on their way.
 -- Invariant: a sealed group of which all members have ended has ended. Sending it again is harmless by nature.
 --@include begin flow
@@ -14,7 +15,9 @@ if action == 'seal' and group.state == 'open' then
   call('HSET', flow.key(id), 'sealed', '1')
   call('ZREM', key('flows_unsealed'), id)
   flow.end_if_over(id, group)
-elseif action == 'stop' and group.state == 'open' then
+elseif (action == 'stop' or action == 'give_up') and group.state == 'open' then
+  if group.sealed ~= '1' then call('HSET', flow.key(id), 'broken_off', '1') end
+  if action == 'give_up' then call('HSET', flow.key(id), 'grown', '0') end
   flow.stop(id, detail)
 elseif action == 'note' then
   local words = {}

@@ -11,6 +11,6 @@ local again = recall(session, number)
 if again then return again end
 local group = flow.of(id)
 if not group or group.state ~= 'open' or group.sealed == '1' then return remember(session, number, '') end
-call('HSET', flow.key(id), 'total', group.total + count)
+call('HSET', flow.key(id), 'total', group.total + count, 'grown', digits((clock())))
 if #ARGV > 4 then call('SADD', flow.key(id, ':queues'), unpack(ARGV, 5)) end
 return remember(session, number, group.total)

@@ -6,14 +6,13 @@
 -- Invariant: changes nothing.
 --@include begin flow
 local id, start, count, found = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
-local from = math.floor(start / 8)
-local bits = call('GETRANGE', flow.key(id, ':ended'), from, math.floor((start + count) / 8))
+local bits = call('GET', flow.key(id, ':ended')) or ''
 local numbers = {}
 for n = start, start + count - 1 do numbers[#numbers + 1] = digits(n) end
 local failed = #numbers > 0 and call('HMGET', flow.key(id, ':failed'), unpack(numbers)) or {}
 for i, text in ipairs(failed) do
   local n = start + i - 1
-  local byte = string.byte(bits, math.floor(n / 8) - from + 1) or 0
+  local byte = string.byte(bits, math.floor(n / 8) + 1) or 0
   local has_ended = math.floor(byte / 2 ^ (7 - n % 8)) % 2 == 1
   found[i] = { text and string.match(text, '^%S+') or has_ended and 'completed' or '' }
   local fields = call('HGETALL', flow.key(id .. '.' .. digits(n)))

@@ -8,14 +8,17 @@
 local limit, keep_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 allow_when_full()
 schedules.check_types()
-local time, found = clock(), {}
-for _, name in ipairs(call('ZRANGEBYSCORE', key('due'), '-inf', time, 'LIMIT', 0, limit)) do
-  local definition, state = call('HGET', key('schedules'), name), call('HGET', key('ticks'), name)
-  if definition and state then
-    found[#found + 1] = { name, definition, state }
-    call('ZADD', key('due'), time + keep_ms, name)
+local time, found, kept = clock(), {}, {}
+local names = call('ZRANGEBYSCORE', key('due'), '-inf', time, 'LIMIT', 0, limit)
+local definitions = #names > 0 and call('HMGET', key('schedules'), unpack(names))
+local states = #names > 0 and call('HMGET', key('ticks'), unpack(names))
+for n, name in ipairs(names) do
+  if definitions[n] and states[n] then
+    found[#found + 1] = { name, definitions[n], states[n] }
+    kept[#kept + 1], kept[#kept + 2] = time + keep_ms, name
   else
     call('ZREM', key('due'), name)
   end
 end
+if #kept > 0 then call('ZADD', key('due'), unpack(kept)) end
 return { time, schedules.wait(time), found }

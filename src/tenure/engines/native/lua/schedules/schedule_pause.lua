@@ -12,5 +12,5 @@ if not schedules.owner_of(name) then return remember(session, number, '0') end
 local state = schedules.state_of(name)
 if state.paused == '0' then state.paused = digits(clock()) end
 state.reason = reason
-schedules.write(name, state)
+schedules.write({ [name] = state })
 return remember(session, number, '1')

@@ -32,7 +32,7 @@ state.planned, state.fire = ARGV[6], ARGV[7]
 if old and old_source ~= source then schedules.remove(name, old, old_source) end
 for _, one in ipairs(before) do schedules.remove(one[1], one[2], one[3]) end
 call('HSET', key('schedules'), name, definition)
-schedules.write(name, state)
+schedules.write({ [name] = state })
 if source ~= '-' then
   -- The announcement before it may have left nothing, as the source had no schedule.
   call('ZADD', announced, 'NX', time, '@since')

@@ -13,6 +13,6 @@ if schedules.owner_of(name) ~= digest then return remember(session, number, '0')
 local state = schedules.state_of(name)
 if state.paused ~= '0' then
   state.planned, state.fire, state.paused, state.reason = ARGV[5], ARGV[6], '0', ''
-  schedules.write(name, state)
+  schedules.write({ [name] = state })
 end
 return remember(session, number, '1')

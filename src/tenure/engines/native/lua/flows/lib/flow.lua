@@ -48,10 +48,10 @@ end
 -- Whether an id is one of a member.
 function flow.is_member(id) return string.find(id, '.', 1, true) ~= nil end
 
--- Make what is defined. `jobs`: where its jobs go, to be sent. `before`: returns what a call takes.
-local function define(jobs, id, definition, keep, before, on_success, on_end)
+-- Make what is defined. `jobs`: where its jobs go, to be sent. `group`: of which it is a member, or nil. `before`:
+-- returns what a call takes.
+local function define(jobs, id, definition, keep, group, before, on_success, on_end)
   local found = cmsgpack.unpack(definition)
-  local group = flow.is_member(id) and string.match(id, '^(.*)%.')
   if found[1] ~= '' then
     local record = found[3]
     if found[6] then
@@ -63,13 +63,18 @@ local function define(jobs, id, definition, keep, before, on_success, on_end)
     return
   end
   local members, is_chain = { unpack(found, 5) }, found[3] == 'chain'
+  if group then
+    call('HSET', flow.key(group), 'nests', '1')
+    -- Its record is needed for a retry until the outer flow is over.
+    keep = digits(tonumber(keep) + @INNER_KEEP_MS@)
+  end
   flow.make(id, on_success or '', on_end or '', 'total', #members, 'keep', keep, 'policy', 'wait', 'results', found[4],
     'sealed', '1', unpack(is_chain and { 'chain', '1' } or {}))
   for n, member in ipairs(members) do
     if is_chain and n > 1 then
       call('HSET', flow.key(id, ':next'), n - 1, member)
     else
-      define(jobs, id .. '.' .. n - 1, member, keep)
+      define(jobs, id .. '.' .. n - 1, member, keep, id)
     end
   end
   flow.end_if_over(id, flow.of(id)) -- an empty group
@@ -84,7 +89,7 @@ end
 
 -- Start what follows a flow.
 local function follow(definition, suffix, keep, results)
-  if definition then flow.start(cmsgpack.unpack(definition)[2] .. suffix, definition, keep, results) end
+  if definition then flow.start(cmsgpack.unpack(definition)[2] .. suffix, definition, keep, nil, results) end
 end
 
 -- Send word to the flow that this one is a member of, if any.
@@ -96,7 +101,9 @@ end
 function flow.end_if_over(id, group)
   local total = tonumber(group.total)
   if group.sealed ~= '1' or tonumber(group.ended) ~= total or group.state ~= 'open' then return end
-  local is_complete, round = tonumber(group.completed) == total, tonumber(group.round) + 1
+  -- What was broken off lacks members: it has not completed, even if all others have.
+  local is_complete = tonumber(group.completed) == total and not group.broken_off
+  local round = tonumber(group.round) + 1
   local result = ''
   if is_complete and group.results == '1' and flow.is_member(id) then
     local is_too_large = false
@@ -136,7 +143,7 @@ local function reopen(id, n, group)
   count(group, n, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
   call('HDEL', flow.key(id, ':failed'), n)
   if group.state == 'open' then return end
-  group.state = 'open'
+  group.state, group.reason = 'open', nil
   call('HSET', flow.key(id), 'state', 'open')
   call('HDEL', flow.key(id), 'reason', 'ended_ms')
   call('HINCRBY', key('meta'), 'open_flows', 1)
@@ -154,7 +161,7 @@ local function note(id, n, group, text)
   local goes_on = group.chain and state == 'completed' and not group.reason
   local following = goes_on and call('HGET', flow.key(id, ':next'), n + 1)
   if following then
-    flow.start(id .. '.' .. n + 1, following, group.keep, function() return result ~= '' and result or 'null' end)
+    flow.start(id .. '.' .. n + 1, following, group.keep, id, function() return result ~= '' and result or 'null' end)
   end
   if state ~= 'completed' then
     call('HSET', flow.key(id, ':failed'), n, state .. ' ' .. queue)
@@ -171,7 +178,7 @@ end
 -- cancelled before.
 local function grow(id, _, group, definition)
   if group.state ~= 'open' then return end
-  flow.start(id .. '.' .. group.total, definition, group.keep)
+  flow.start(id .. '.' .. group.total, definition, group.keep, id)
   group.total = group.total + 1
 end
 

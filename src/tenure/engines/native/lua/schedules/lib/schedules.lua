@@ -59,9 +59,9 @@ function schedules.note_moved(earlier, time, ttl)
   call('PEXPIRE', key('moved'), ttl)
 end
 
--- The state as a table; by default the state of a new schedule.
-function schedules.state_of(name)
-  local line, reason = string.match(call('HGET', key('ticks'), name) or '', '^([^\n]*)\n?(.*)$')
+-- A state as a table, from its text; by default the state of a new schedule.
+local function parsed(text)
+  local line, reason = string.match(text or '', '^([^\n]*)\n?(.*)$')
   local words, state = {}, { reason = reason }
   for word in string.gmatch(line, '%S+') do words[#words + 1] = word end
   for n, field in ipairs(STATE) do state[field] = words[n] or (field == 'last' and '-' or '0') end
@@ -69,18 +69,36 @@ function schedules.state_of(name)
   return state
 end
 
--- Write the state, and list the schedule as due if it has a next tick and is not paused.
-function schedules.write(name, state)
-  local words = {}
-  for n, field in ipairs(STATE) do words[n] = state[field] end
-  if state.before ~= '' then words[#words + 1] = state.before end
-  local line = table.concat(words, ' ')
-  call('HSET', key('ticks'), name, state.reason == '' and line or line .. '\n' .. state.reason)
-  if state.planned == '0' or state.paused ~= '0' then
-    call('ZREM', key('due'), name)
-  else
-    call('ZADD', key('due'), state.fire, name)
+function schedules.state_of(name) return parsed(call('HGET', key('ticks'), name)) end
+
+-- The digests of the definitions of some schedules, and their states, by their names.
+function schedules.read(names)
+  local definitions, texts = call('HMGET', key('schedules'), unpack(names)), call('HMGET', key('ticks'), unpack(names))
+  local digests, states = {}, {}
+  for n, name in ipairs(names) do
+    digests[name], states[name] = string.match(definitions[n] or '', '^(%S+) [^\n]+\n'), parsed(texts[n])
   end
+  return digests, states
+end
+
+-- Write states, by the names of their schedules, and list a schedule as due if it has a next tick and is not paused.
+function schedules.write(states)
+  local texts, due, idle = {}, {}, {}
+  for name, state in pairs(states) do
+    local words = {}
+    for n, field in ipairs(STATE) do words[n] = state[field] end
+    if state.before ~= '' then words[#words + 1] = state.before end
+    local line = table.concat(words, ' ')
+    texts[#texts + 1], texts[#texts + 2] = name, state.reason == '' and line or line .. '\n' .. state.reason
+    if state.planned == '0' or state.paused ~= '0' then
+      idle[#idle + 1] = name
+    else
+      due[#due + 1], due[#due + 2] = state.fire, name
+    end
+  end
+  if #texts > 0 then call('HSET', key('ticks'), unpack(texts)) end
+  if #due > 0 then call('ZADD', key('due'), unpack(due)) end
+  if #idle > 0 then call('ZREM', key('due'), unpack(idle)) end
 end
 
 -- Note the job of a tick or a trigger, and keep those before it.
