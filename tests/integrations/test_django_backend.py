@@ -13,8 +13,8 @@ from django.utils import timezone
 from tenure import Cron, NotUnique, PayloadInvalid
 from tenure.integrations.django import framework
 from tenure.integrations.django.framework import TaskResultDoesNotExist, TaskResultStatus, task_backends
-from tenure.integrations.django.native import DjangoApp
 from tenure.integrations.django.options import TenureTask, task
+from tenure.integrations.django.project import DjangoApp
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
 

@@ -16,16 +16,16 @@ from tests.support.django_site import tasks
 __all__ = ["site"]
 
 
-@pytest.fixture(params=["django", "native"])
+@pytest.fixture(params=["django", "tenure"])
 def task(request: pytest.FixtureRequest, site: Site) -> Any:
     """A task that takes a text."""
     if request.param == "django":
         return tasks.fails
 
-    @site.app.task(name="native")
-    def native(text: str) -> None: ...
+    @site.app.task(name="tenure")
+    def own(text: str) -> None: ...
 
-    return native
+    return own
 
 
 def waiting(site: Site) -> int:

@@ -18,7 +18,7 @@ django.setup()
 from django.contrib.auth.models import AnonymousUser, Permission, User  # noqa: E402
 
 from tenure.integrations.django import registry  # noqa: E402
-from tenure.integrations.django.native import DjangoApp  # noqa: E402
+from tenure.integrations.django.project import DjangoApp  # noqa: E402
 from tests.support.django_site import tasks  # noqa: E402
 
 _number = count()
@@ -35,7 +35,7 @@ class Site:
 
     @property
     def app(self) -> DjangoApp:
-        return registry.native_app()
+        return registry.project_app()
 
 
 @pytest.fixture
@@ -47,4 +47,4 @@ def site(redis_url: str) -> Iterator[Site]:
         call_command("migrate", verbosity=0)
         yield Site(redis_url)
         call_command("flush", verbosity=0, interactive=False)
-        registry.native_app().close()
+        registry.project_app().close()

@@ -1,4 +1,4 @@
-"""Django: a backend for its tasks, `manage.py tenure`, a native app from the settings, and the dashboard.
+"""Django: a backend for its tasks, `manage.py tenure`, an app from the settings, and the dashboard.
 
     INSTALLED_APPS = [..., "tenure.integrations.django"]
     TENURE = {"url": "redis://redis.example.org/0"}
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tenure.integrations.django.backend import TenureBackend as TenureBackend
     from tenure.integrations.django.commit import enqueue_on_commit as enqueue_on_commit
-    from tenure.integrations.django.native import DjangoApp
     from tenure.integrations.django.options import task as task
+    from tenure.integrations.django.project import DjangoApp
 
     app: DjangoApp
 
@@ -26,9 +26,9 @@ def __getattr__(name: str) -> Any:
     # Each at its first use: the settings are not read before, and a backend needs the task framework.
     match name:
         case "app":
-            from tenure.integrations.django.registry import native_app
+            from tenure.integrations.django.registry import project_app
 
-            return native_app()
+            return project_app()
         case "TenureBackend":
             from tenure.integrations.django.backend import TenureBackend
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.core.checks import CheckMessage
 from django.utils import timezone
 
-from tenure.app.tasks import Task as NativeTask
+from tenure.app.tasks import Task as BoundTask
 from tenure.client.handle import JobHandle
 from tenure.core.errors import InvalidArgument, NotConfigured, UnsupportedFeature
 from tenure.core.job import JobView
@@ -22,8 +22,8 @@ from tenure.integrations.django.framework import (
     normalize_json,
     task_enqueued,
 )
-from tenure.integrations.django.native import DjangoApp
 from tenure.integrations.django.options import OF_JOB, TenureTask, given
+from tenure.integrations.django.project import DjangoApp
 from tenure.integrations.django.results import new_result, result_of, update
 from tenure.integrations.django.runner import ends, runner
 
@@ -126,7 +126,7 @@ class TenureBackend(BaseTaskBackend):
 
     def _call(
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[NativeTask[Any, Any, Any], list[Any], dict[str, Any]]:
+    ) -> tuple[BoundTask[Any, Any, Any], list[Any], dict[str, Any]]:
         """Return the task of the app with the options of this call, and the arguments as JSON has them."""
         self.validate_task(task)
         bound = _with_options(registry.bind(self.app, task), task)
@@ -158,7 +158,7 @@ def _known(name: str) -> Any:
     return task
 
 
-def _with_options(bound: NativeTask[Any, Any, Any], task: Any) -> NativeTask[Any, Any, Any]:
+def _with_options(bound: BoundTask[Any, Any, Any], task: Any) -> BoundTask[Any, Any, Any]:
     """Return the task of the app with the options of Django's. Raises `InvalidArgument`."""
     options = dict(given(task, OF_JOB), queue=task.queue_name, priority=task.priority)
     if task.run_after is not None:

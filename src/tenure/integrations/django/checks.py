@@ -18,7 +18,7 @@ from tenure.client.connections import Connections
 from tenure.core.errors import AccessDenied, InvalidArgument, NotConfigured, RedisError
 from tenure.core.text import masked
 from tenure.integrations.django import registry
-from tenure.integrations.django.native import DjangoApp
+from tenure.integrations.django.project import DjangoApp
 from tenure.manage.preflight import Inspection, combined, inspect_server
 from tenure.redis.url import Target, is_cluster
 
@@ -30,20 +30,20 @@ _OPTION: Final = "TASKS[{!r}]: OPTIONS"
 
 def check_tenure(app_configs: object = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Check the setting `TENURE`, and what several backends mean together."""
-    own = _of(registry.NATIVE) if hasattr(settings, registry.NATIVE) or not _backends() else []
+    own = _of(registry.SETTING) if hasattr(settings, registry.SETTING) or not _backends() else []
     return [*own, *_ambiguous()]
 
 
 def check_backend(backend: Any) -> list[checks.CheckMessage]:
     """Check the `OPTIONS` of a backend. Without any, its app is the one of `TENURE`, which has a check of its own."""
-    if not backend.options and hasattr(settings, registry.NATIVE):
+    if not backend.options and hasattr(settings, registry.SETTING):
         return []
     return _of(_OPTION.format(backend.alias), backend.alias, backend.options)
 
 
 def _of(setting: str, alias: str = "", options: Mapping[str, Any] | None = None) -> list[checks.CheckMessage]:
     try:
-        app = registry.app_of(alias, options) if options is not None else registry.native_app()
+        app = registry.app_of(alias, options) if options is not None else registry.project_app()
     except (InvalidArgument, NotConfigured) as error:
         return [checks.Error(str(error), id="tenure.E001")]
     return list(_of_redis(setting, app))
@@ -85,8 +85,8 @@ def _backends() -> dict[str, Mapping[str, Any]]:
 def _ambiguous() -> Iterator[checks.CheckMessage]:
     found = _backends()
     given: dict[str, Any] = {_OPTION.format(alias): options for alias, options in found.items() if options}
-    if getattr(settings, registry.NATIVE, None):
-        given[registry.NATIVE] = getattr(settings, registry.NATIVE)
+    if getattr(settings, registry.SETTING, None):
+        given[registry.SETTING] = getattr(settings, registry.SETTING)
     places: dict[tuple[str, str], str] = {}
     for setting, options in given.items():
         if not isinstance(options, Mapping):

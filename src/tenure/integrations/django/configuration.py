@@ -30,14 +30,14 @@ class Configuration:
     dashboard: Mapping[str, Any]
 
     @classmethod
-    def of(cls, setting: str, given: object, *, is_native: bool = False) -> Configuration:
+    def of(cls, setting: str, given: object, *, of_project: bool = False) -> Configuration:
         """Check a dictionary of the settings. Raises `InvalidArgument`, which names the setting."""
         if not isinstance(given, Mapping):
             raise invalid(setting, "a dict", type(given).__name__)
-        pages = given.get(DASHBOARD, {}) if is_native else {}
+        pages = given.get(DASHBOARD, {}) if of_project else {}
         if not isinstance(pages, Mapping):
             raise invalid(f"{setting}: {DASHBOARD}", "a dict", type(pages).__name__)
-        known = OPTIONS | {DASHBOARD} if is_native else OPTIONS
+        known = OPTIONS | {DASHBOARD} if of_project else OPTIONS
         try:
             check_names(given, known)
             check_names(pages, OF_DASHBOARD)

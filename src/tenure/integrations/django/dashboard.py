@@ -21,7 +21,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, Stream
 from django.views.decorators.csrf import csrf_exempt
 
 from tenure.integrations.django import registry
-from tenure.integrations.django.native import DjangoApp
+from tenure.integrations.django.project import DjangoApp
 from tenure.web import dashboard
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def show(request: HttpRequest, page: str) -> Any:
             return HttpResponseForbidden("You are not logged in.\n", content_type="text/plain")
         return redirect_to_login(request.get_full_path())
     scope = _scope(request, page) | {ROLE: role, "user": _Visitor(user.get_username())}
-    app = registry.native_app()
+    app = registry.project_app()
     if page != EVENTS:
         exchange, content = _loop.start(_whole(app, scope, request.body)).result(ANSWER_S)
         return _headed(HttpResponse(content, status=exchange.status), exchange)

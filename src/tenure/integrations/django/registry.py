@@ -1,4 +1,4 @@
-"""The apps of this process: the native one, and one for each backend with `OPTIONS`. And the tasks of Django.
+"""The apps of this process: the project's, and one for each backend with `OPTIONS`. And the tasks of Django.
 
 Django makes a backend for each thread. They share an app, and so its connections.
 """
@@ -12,13 +12,13 @@ from typing import Any, Final, TypeAlias
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
-from tenure.app.tasks import Task as NativeTask
+from tenure.app.tasks import Task as BoundTask
 from tenure.client.options import OF_ATTEMPT, OF_SHAPE
 from tenure.integrations.django.configuration import Configuration
-from tenure.integrations.django.native import DjangoApp
+from tenure.integrations.django.project import DjangoApp
 
-NATIVE: Final = "TENURE"
-"""The setting of the native app, and its key."""
+SETTING: Final = "TENURE"
+"""The setting of the project's app, and its key."""
 
 RunBy: TypeAlias = tuple[Callable[..., Any], Mapping[str, Any]]
 """The function that a worker calls for a task, and the hooks for the ends of its jobs."""
@@ -29,14 +29,14 @@ _tasks: Final[dict[str, tuple[Any, RunBy]]] = {}
 """Every task of Django that this process has defined, by name."""
 
 
-def native_app() -> DjangoApp:
+def project_app() -> DjangoApp:
     """Return the app of the setting `TENURE`. Raises `InvalidArgument` and `NotConfigured`."""
-    return _app(NATIVE, getattr(settings, NATIVE, {}))
+    return _app(SETTING, getattr(settings, SETTING, {}))
 
 
 def app_of(alias: str, options: Mapping[str, Any]) -> DjangoApp:
-    """Return the app of a backend: the native one for a backend without `OPTIONS`."""
-    return _app(f"TASKS[{alias!r}]: OPTIONS", options) if options else native_app()
+    """Return the app of a backend: the project's for a backend without `OPTIONS`."""
+    return _app(f"TASKS[{alias!r}]: OPTIONS", options) if options else project_app()
 
 
 def _app(setting: str, given: Any) -> DjangoApp:
@@ -44,7 +44,7 @@ def _app(setting: str, given: Any) -> DjangoApp:
         kept = _apps.get(setting)
         if kept is not None and kept[0] == given:
             return kept[1]
-        app = DjangoApp(Configuration.of(setting, given, is_native=setting == NATIVE), bind_all)
+        app = DjangoApp(Configuration.of(setting, given, of_project=setting == SETTING), bind_all)
         _apps[setting] = (dict(given), app)
     if kept is not None:
         kept[1].close()  # tests change settings
@@ -72,9 +72,9 @@ def known(name: str) -> Any:
     return None if kept is None else kept[0]
 
 
-def bind(app: DjangoApp, task: Any) -> NativeTask[Any, Any, Any]:
+def bind(app: DjangoApp, task: Any) -> BoundTask[Any, Any, Any]:
     """Return the task of this app that runs a task of Django. Raises `InvalidArgument` and `UnsupportedFeature`."""
-    # Imported here: a project with native tasks alone needs no task framework.
+    # Imported here: a project without tasks of Django needs no task framework.
     from tenure.integrations.django.options import OF_DEFINITION, OF_JOB, given
 
     with _lock:
@@ -84,7 +84,7 @@ def bind(app: DjangoApp, task: Any) -> NativeTask[Any, Any, Any]:
             options: Any = {**given(first, OF_DEFINITION | (OF_JOB & OF_SHAPE) | OF_ATTEMPT.keys()), **hooks}
             app.forget(first.module_path)
             found = app.task(name=first.module_path, queue=first.queue_name, **options)(function)
-        bound: NativeTask[Any, Any, Any] = found
+        bound: BoundTask[Any, Any, Any] = found
         return bound
 
 

@@ -9,7 +9,7 @@ import django
 from django.apps import apps
 
 from tenure.integrations.django import registry
-from tenure.integrations.django.native import DjangoApp
+from tenure.integrations.django.project import DjangoApp
 
 if not apps.ready:
     django.setup()
@@ -17,8 +17,8 @@ registry.discover()
 
 
 def app() -> DjangoApp:
-    """Return the native app."""
-    return registry.native_app()
+    """Return the app of the project."""
+    return registry.project_app()
 
 
 class _Of:
