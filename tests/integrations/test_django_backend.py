@@ -11,7 +11,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from tenure import Cron, NotUnique, PayloadInvalid
-from tenure.integrations.django import framework
+from tenure.app.run import queues_of
+from tenure.integrations.django import framework, registry
 from tenure.integrations.django.framework import TaskResultDoesNotExist, TaskResultStatus, task_backends
 from tenure.integrations.django.options import TenureTask, task
 from tenure.integrations.django.project import DjangoApp
@@ -210,11 +211,18 @@ def test_another_backend_gets_the_options_of_django_only(site: Site) -> None:
             task(lnae="a")(tasks.add.func)
 
 
+def test_a_worker_serves_all_queues_of_the_backend(site: Site) -> None:
+    with override_settings(TASKS={"default": {"BACKEND": BACKEND, "QUEUES": ["default", "mails", "reports"]}}):
+        assert sorted(queues_of(site.app)) == ["default", "mails", "reports"]
+
+
 def test_arguments_that_json_cannot_hold_are_refused_by_name(site: Site) -> None:
     with pytest.raises(TypeError, match=r"Argument second of task tests\..*\.add must be what JSON can hold"):
         tasks.add.enqueue(1, timezone.now())
     with pytest.raises(TypeError, match="Argument first of task"):
         tasks.attempt_of.enqueue(first={1})
+    with pytest.raises(TypeError, match="Argument 2 of task"):
+        tasks.echo.enqueue("a", {1})
     with pytest.raises(PayloadInvalid, match="third"):
         tasks.add.enqueue(1, third=3)
     assert site.app.inspect.queues() == []
@@ -237,3 +245,18 @@ def test_backends_with_options_have_apps_of_their_own(site: Site) -> None:
         result.refresh()
         assert (result.return_value, result.backend) == (2, "second")
         app.close()
+
+
+def report() -> None: ...
+
+
+def test_a_schedule_belongs_to_the_app_of_its_backend(site: Site) -> None:
+    options = {"url": site.url, "namespace": "second"}
+    both = {"default": {"BACKEND": BACKEND}, "second": {"BACKEND": BACKEND, "OPTIONS": options}}
+    with override_settings(TASKS=both):
+        defined = task(schedule=Cron("0 9 * * mon"))(report)
+        try:
+            apps = (site.app, task_backends["second"].app)
+            assert [[spec.queue for spec in app.scheduled("", ["default"])] for app in apps] == [["default"], []]
+        finally:
+            registry.forget(defined)

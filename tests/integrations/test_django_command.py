@@ -69,6 +69,9 @@ def test_its_processes_find_the_modules_of_a_project_elsewhere(monkeypatch: pyte
     assert environment()["PYTHONPATH"] == "lib"
 
 
-def test_an_unknown_backend_is_refused_with_the_nearest(site: Site) -> None:
+def test_an_unknown_backend_is_refused_with_the_nearest(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError, match="DJANGO_SETTINGS_MODULE must be set"):
+        call_command("tenure", "worker")
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.support.django_site.settings")
     with pytest.raises(CommandError, match=r"TASKS has no 'defualt'\. Did you mean 'default'\?"):
         call_command("tenure", "--backend", "defualt", "worker")

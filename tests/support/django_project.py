@@ -6,20 +6,22 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from unittest.mock import patch
 
 import django
 import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.support.django_site.settings")
-django.setup()
+# Not for longer: other tests start programs, which inherit the environment.
+with patch.dict(os.environ, DJANGO_SETTINGS_MODULE="tests.support.django_site.settings"):
+    django.setup()
 
-from django.contrib.auth.models import AnonymousUser, Permission, User  # noqa: E402
+from django.contrib.auth.models import AnonymousUser, Permission, User
 
-from tenure.integrations.django import registry  # noqa: E402
-from tenure.integrations.django.project import DjangoApp  # noqa: E402
-from tests.support.django_site import tasks  # noqa: E402
+from tenure.integrations.django import registry
+from tenure.integrations.django.project import DjangoApp
+from tests.support.django_site import tasks
 
 _number = count()
 

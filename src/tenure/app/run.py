@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from tenure.client.client import new_id
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
@@ -78,6 +78,14 @@ class RunnableApp(Protocol):
     def lifespan(self) -> Lifespan: ...
     def scheduled(self, source: str, queues: Collection[str]) -> tuple[ScheduleSpec, ...]: ...
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class ServesQueues(Protocol):
+    """An app with workers that also serve queues that none of its tasks names."""
+
+    @property
+    def served_queues(self) -> Collection[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +324,9 @@ def _status_of(worker: Worker, was_ready: bool) -> StatusReport:
 
 def queues_of(app: RunnableApp) -> Sequence[str]:
     """Return all queues of the app's tasks and handlers, each once. Raises `InvalidArgument` if it has no queue."""
-    queues = tuple(dict.fromkeys(spec.queue for spec in app.specs()))
-    if not queues:
+    named = dict.fromkeys(spec.queue for spec in app.specs())
+    queues = tuple(named | dict.fromkeys(app.served_queues if isinstance(app, ServesQueues) else ()))
+    if not named:
         raise InvalidArgument(
             "The app has no tasks and no handlers, so there is nothing to run. Expected functions with @app.task or "
             "@app.handler in the module of the app or in modules that it imports, or app.include(router)."

@@ -53,6 +53,11 @@ def mail(address: str) -> str:
 
 
 @task
+def echo(*texts: str) -> list[str]:
+    return list(texts)
+
+
+@task
 def count_users() -> int:
     return User.objects.count()
 

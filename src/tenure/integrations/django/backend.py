@@ -169,16 +169,22 @@ def _with_options(bound: BoundTask[Any, Any, Any], task: Any) -> BoundTask[Any, 
 
 def _plain(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments as JSON has them. Raises `TypeError`, which names the argument."""
-    parameters = [*inspect.signature(task.func).parameters][int(task.takes_context) :]
-    names = [*parameters[: len(args)], *(f"{number + 1}" for number in range(len(parameters), len(args)))]
-    named = [*zip(names, args, strict=True), *kwargs.items()]
-    plain = []
-    for name, value in named:
-        try:
+    plain: list[Any] = []
+    try:
+        for value in (*args, *kwargs.values()):
             plain.append(normalize_json(value))
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{error}. Argument {name} of task {task.module_path} must be what JSON can hold: text, numbers, True, "
-                "False, None, lists and dicts. Pass the key of a row, not the row."
-            ) from None
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{error}. Argument {_name(task, len(plain), len(args), [*kwargs])} of task {task.module_path} must be "
+            "what JSON can hold: text, numbers, True, False, None, lists and dicts. Pass the key of a row, not the row."
+        ) from None
     return plain[: len(args)], dict(zip(kwargs, plain[len(args) :], strict=True))
+
+
+def _name(task: Any, number: int, positional: int, named: Sequence[str]) -> str:
+    """Return the name of an argument of a call, or its number."""
+    if number >= positional:
+        return named[number - positional]
+    slots = inspect.signature(task.func).parameters.values()
+    names = [one.name for one in slots if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return dict(enumerate(names[int(task.takes_context) :])).get(number, str(number + 1))

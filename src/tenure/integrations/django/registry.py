@@ -10,10 +10,12 @@ from threading import RLock
 from typing import Any, Final, TypeAlias
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
 from tenure.app.tasks import Task as BoundTask
 from tenure.client.options import OF_ATTEMPT, OF_SHAPE
+from tenure.core.errors import UnsupportedFeature
 from tenure.integrations.django.configuration import Configuration
 from tenure.integrations.django.project import DjangoApp
 
@@ -44,7 +46,7 @@ def _app(setting: str, given: Any) -> DjangoApp:
         kept = _apps.get(setting)
         if kept is not None and kept[0] == given:
             return kept[1]
-        app = DjangoApp(Configuration.of(setting, given, of_project=setting == SETTING), bind_all)
+        app = DjangoApp(Configuration.of(setting, given, of_project=setting == SETTING), _All())
         _apps[setting] = (dict(given), app)
     if kept is not None:
         kept[1].close()  # tests change settings
@@ -82,16 +84,42 @@ def bind(app: DjangoApp, task: Any) -> BoundTask[Any, Any, Any]:
         found: Any = app.tasks.get(first.module_path)
         if found is None or found.__wrapped__ is not function:
             options: Any = {**given(first, OF_DEFINITION | (OF_JOB & OF_SHAPE) | OF_ATTEMPT.keys()), **hooks}
+            if "schedule" in options and not _has(first.backend, app):
+                del options["schedule"]  # the app of its own backend has the ticks
             app.forget(first.module_path)
             found = app.task(name=first.module_path, queue=first.queue_name, **options)(function)
         bound: BoundTask[Any, Any, Any] = found
         return bound
 
 
-def bind_all(app: DjangoApp) -> None:
-    """Make all tasks of Django known to an app. A job of any backend may be in its queues."""
-    for task, _ in list(_tasks.values()):
-        bind(app, task)
+def _has(alias: str, app: DjangoApp) -> bool:
+    """Whether the backend has this app. One with wrong settings has none."""
+    from tenure.integrations.django.framework import task_backends
+
+    try:
+        return getattr(task_backends[alias], "app", None) is app
+    except ImproperlyConfigured:
+        return False
+
+
+class _All:
+    """The tasks of Django, as an app sees them."""
+
+    def bind_all(self, app: DjangoApp) -> None:
+        """Make all tasks known to an app: `using(backend=...)` may send a job to any."""
+        for task, _ in list(_tasks.values()):
+            try:
+                bind(app, task)
+            except UnsupportedFeature:  # its wire format lacks an option of the task, and refuses such jobs
+                if _has(task.backend, app):
+                    raise
+
+    def queues(self, app: DjangoApp) -> list[str]:
+        """Return the queues of the backends that have this app."""
+        from tenure.integrations.django.framework import task_backends
+
+        aliases = [alias for alias in getattr(settings, "TASKS", {}) if _has(alias, app)]
+        return sorted({queue for alias in aliases for queue in task_backends[alias].queues})
 
 
 def discover() -> None:

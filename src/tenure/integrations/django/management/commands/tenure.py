@@ -42,7 +42,8 @@ class Command(BaseCommand):
             if alias not in settings.TASKS:
                 raise CommandError(f"TASKS has no {alias!r}.{did_you_mean(alias, settings.TASKS)}")
             target = f"{TARGET}:of.{alias}"
-        words = arguments(options["name"], options["words"], target, reload=not options["no_reload"])
+        reload = not options["no_reload"] and elsewhere() is None
+        words = arguments(options["name"], options["words"], target, reload=reload)
         command = command_of("tenure", *words)
         self.stdout.flush()
         os.execve(command[0], command, environment())  # noqa: S606 - no shell, and the words of the user
@@ -58,10 +59,15 @@ def arguments(name: str, words: Sequence[str], target: str, *, reload: bool) -> 
     return [name, target, *added, *words]
 
 
+def elsewhere() -> str | None:
+    """Return the folder of `manage.py`, if it is not the current one, which is watched for changes."""
+    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+    return None if folder == os.getcwd() or os.path.basename(sys.argv[0]) != "manage.py" else folder
+
+
 def environment() -> dict[str, str]:
     """Return the variables of the command: its processes find the modules of the project as this one does."""
-    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-    if folder == os.getcwd() or os.path.basename(sys.argv[0]) != "manage.py":
+    if (folder := elsewhere()) is None:
         return dict(os.environ)
     path = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
