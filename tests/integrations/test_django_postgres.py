@@ -29,7 +29,7 @@ def postgres() -> Iterator[Postgres]:
 def connection(postgres: Postgres) -> Iterator[Any]:
     """A connection of Django that stays open between jobs."""
     url = make_url(postgres.new_database())
-    given: dict[str, object] = {"ENGINE": "django.db.backends.postgresql", "NAME": url.database, "USER": url.username}
+    given: dict[str, Any] = {"ENGINE": "django.db.backends.postgresql", "NAME": url.database, "USER": url.username}
     given |= {"HOST": url.query["host"], "CONN_MAX_AGE": None}
     databases = {"default": connections.settings["default"], "other": given}
     connections.settings["other"] = connections.configure_settings(databases)["other"]
