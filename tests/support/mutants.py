@@ -577,7 +577,7 @@ _FLOWS: Final = (
     Mutant("results-are-dropped", "elseif group.results == '1' then", "elseif false then", ("take",)),
     Mutant("sealed-group-grows", "group.state ~= 'open' or group.sealed == '1'", "false"),
     Mutant("first-failure-stops-nothing", "if group.policy == 'cancel' and not group.reason", "if false", ("take",)),
-    Mutant("numbers-come-twice", "call('HSET', flow.key(id), 'total', group.total + count)", "", ("flow_grow",)),
+    Mutant("numbers-come-twice", "'total', group.total + count, ", "", ("flow_grow",)),
     Mutant("added-member-not-counted", "group.total = group.total + 1", "", ("take",)),
     Mutant("inner-end-without-word", "  report(id, state, result)\n  for", "  for"),
     Mutant("inner-retry-without-word", "report(id, 'again', '')", ""),
