@@ -196,7 +196,7 @@ def test_refused(shop: Shop) -> None:
     cases: list[tuple[Any, str]] = [
         (lambda: group(wrong), "group must be a list of calls"),
         (lambda: group([]).enqueue(), "it has no calls, and nothing follows it"),
-        (lambda: group(wrongs).enqueue(), "group must be a call of a task"),
+        (lambda: group(wrongs).enqueue(), "square has no result before it: write square.call"),
         (lambda: group([shop.square.using(id="mine").call(1)]).enqueue(), "an id of its own"),
         (lambda: group([shop.square.using(unique="k").call(1)]).enqueue(), "cannot be unique"),
         (lambda: group([shop.square.using(persistent=True).call(1)]).enqueue(), "never ends"),
@@ -297,6 +297,23 @@ def test_members_add_members_to_their_group(shop: Shop) -> None:
     assert shop.drain() == [("end",)]
     assert sorted(tries) == [0] * 4 + [1] * 2 + [2] * 2
     assert flow.view().completed == 7
+
+
+def test_more_results_than_a_job_may_have_do_not_reach_a_task(shop: Shop) -> None:
+    """Members have added members: nobody could refuse the task at the enqueue."""
+
+    def add() -> None:
+        job = current_job()
+        assert job is not None
+        job.group.add(*[shop.square.call(2)] * 1_000)
+
+    adds = shop.app.task(name="add")(add)
+    flow = group([adds.call()], results=True).enqueue(on_success=shop.total)
+    assert [] not in shop.drain()
+    assert flow.view().completed == 1_001
+    (job,) = shop.app.inspect.page("done", "broken").jobs
+    assert job.error is not None
+    assert "the_results_are_too_large" in job.error.message
 
 
 def test_only_members_of_groups_add_members(shop: Shop) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import redis
 
 from tenure import Every, RedisWorkQueue, Tenure
+from tenure.core.job import NewJob
+from tenure.core.outcome import Completed
 from tenure.core.worker_view import WorkerView
 from tenure.manage.fleet import CALLS_PER_S, FleetReader
 from tenure.manage.overview import Overview
@@ -59,6 +61,18 @@ def test_a_read_has_all_numbers_and_serves_all_until_the_next_is_allowed(app, dr
         assert 'tenure_jobs{queue="queue 7",state="ready"} 1.0' in text_of(loop, reader)
         now = reader.spent / CALLS_PER_S
         assert 'tenure_jobs{queue="queue 7",state="ready"} 2.0' in text_of(loop, reader)
+
+
+def test_what_another_queue_has_not_taken_has_an_age(app, driver, redis_url):
+    """Another program has written to its keys."""
+    app.queue("q").enqueue(b"x")
+    (lease,) = driver.run(app.engine.lease("w", ("q",), 1)).leases
+    with redis.Redis.from_url(redis_url) as client, asyncio.Runner() as loop:
+        client.set("{tenure:spoilt}:ready", "text")
+        driver.run(app.engine.settle([(lease, Completed(b"", 0, (NewJob("spoilt", "b", b"y"),)))]))
+        (age,) = (line for line in text_of(loop, FleetReader(app)) if line.startswith("tenure_outgoing_seconds"))
+    assert age.startswith('tenure_outgoing_seconds{queue="q"} ')
+    assert 0 <= float(age.split()[-1]) < 100
 
 
 def test_without_redis_there_are_no_numbers(private_server):

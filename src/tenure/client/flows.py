@@ -28,8 +28,6 @@ WAIT_S: Final = 2.0
 """A caller that waits for the end of a flow looks at least this often, even if messages are lost."""
 TREE_MOST: Final = 500
 """Members of a flow that a tree reads, and ranges of them that it has."""
-RESULTS_MOST: Final = 1_000
-"""Results that one call returns."""
 
 
 class Flow:
@@ -149,7 +147,7 @@ class Flow:
         """
         start = names.count(after, "after", most=limits.MAX_QUEUE_LENGTH)
         view = yield from self._view()
-        count = max(0, min(RESULTS_MOST, view.total - start))
+        count = max(0, min(limits.MAX_FLOW_RESULTS, view.total - start))
         stored = yield from self._client.flows.member_results(self._queue, self._key, start, count)
         return [decode_json(one) if one else None for one in stored]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ge
 from tenure.client.call import TaskCall
 from tenure.client.client import a_loop_runs, asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
-from tenure.client.flows import RESULTS_MOST, Flow
+from tenure.client.flows import Flow
 from tenure.client.parts import (
     AnyTask,
     FlowPart,
@@ -19,13 +19,14 @@ from tenure.client.parts import (
     client_of,
     first_of,
     flow_with,
+    member,
     queue_of,
     seen,
     started,
 )
 from tenure.core import limits, names
 from tenure.core.errors import GroupEnded, InvalidArgument, invalid
-from tenure.core.flows import Callback, Element, NewFlow, as_member, member_id, membership, numbered
+from tenure.core.flows import Callback, Element, NewFlow, member_id, membership, numbered
 from tenure.core.functions import without_warning
 from tenure.core.steps import Steps
 
@@ -63,13 +64,8 @@ class _Maker:
 
     def page(self, members: Iterable[Member]) -> list[Element]:
         """Return members without their ids. Sends nothing. Raises what an enqueue refuses."""
-        place = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
-        return [
-            one._new(place)
-            if isinstance(one, FlowPart)
-            else Callback(as_member(self.client.job_of_call(one, "group"), self._membership, "group"))
-            for one in members
-        ]
+        inner = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
+        return [member(inner, one, self._membership, "group") for one in members]
 
     def add(self, page: Sequence[Element]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
@@ -77,8 +73,9 @@ class _Maker:
             return
         queues = {one.job.queue for one in page if isinstance(one, Callback)}
         self._total += len(page)
-        if self.new.results and self._total > RESULTS_MOST and self.takes_results:
-            raise invalid("group", f"at most {RESULTS_MOST:,} calls, as a task takes the results", f"{self._total:,}")
+        most = limits.MAX_FLOW_RESULTS
+        if self.new.results and self._total > most and self.takes_results:
+            raise invalid("group", f"at most {most:,} calls, as a task takes the results", f"{self._total:,}")
         first = yield from self.client.flows.grow_flow(self.new.queue, self.new.id, len(page), queues - self._queues)
         if first is None:
             raise GroupEnded(f"Flow {self.flow.id!r} has ended, or is sealed or gone: no member can be added.")

@@ -89,18 +89,22 @@ def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: b
     members: list[Element] = []
     left, before = PARTS_MOST, None
     for n, one in enumerate(parts):
-        if isinstance(one, FlowPart):
-            members.append(one._new(inner))
-        else:
-            if is_chain and isinstance(one, AnyTask):
-                _check_types(before, one)
-            made = callback(place.client, one, field, "the result before it" if is_chain and n else None)
-            members.append(replace(made, job=as_member(made.job, of_member, field)))
+        if is_chain and isinstance(one, AnyTask):
+            _check_types(before, one)
+        members.append(member(inner, one, of_member, field, "the result before it" if is_chain and n else None))
         before = one.source if isinstance(one, TaskCall) else one
         left -= sum(1 for _ in jobs_of(members[-1]))
         if left < 0:
             raise invalid(field, f"at most {PARTS_MOST:,} jobs in a chain, or in a flow within another one", "more")
     return NewFlow(place.queue, "", place.keep_ms, results, is_chain=is_chain, members=tuple(members))
+
+
+def member(inner: Place, step: Step, membership: str, field: str, before: str | None = None) -> Element:
+    """Return a member of a flow, without an id. `inner`: where flows in it are made. Raises `InvalidArgument`."""
+    if isinstance(step, FlowPart):
+        return step._new(inner)
+    made = callback(inner.client, step, field, before)
+    return replace(made, job=as_member(made.job, membership, field))
 
 
 def _check_types(before: object, one: AnyTask) -> None:

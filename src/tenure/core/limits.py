@@ -55,6 +55,8 @@ MAX_RETRIES = 10_000
 """The most retries that a task can set."""
 SUSPECT_CRASHES = 2
 """After this many deaths of its workers a job is a suspect and waits in a list of its own: see decision 0008."""
+MAX_FLOW_RESULTS = 1_000
+"""The most results of a flow that one job takes, or one call reads."""
 MAX_FOLLOW = 1_000
 """The most follow-up jobs of one job."""
 LEASE_LOOKS = 1_000

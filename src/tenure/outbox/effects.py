@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
-from sqlalchemy import MetaData, delete, select, update
+from sqlalchemy import MetaData, delete, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
@@ -20,7 +20,7 @@ from tenure.outbox.tables import DONE_NAME, done_table, explained
 from tenure.runtime.jobs.job import Job, current_job
 
 CLEAN_ROWS: Final = 1_000
-"""Rows that one transaction of `clean` deletes."""
+"""Rows that `clean` deletes in one transaction."""
 _DONE: Final = done_table(MetaData())
 _INSERTS: Final = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
@@ -129,8 +129,8 @@ def clean(engine: Engine, age_s: float) -> int:
         while True:
             with engine.begin() as connection:
                 old = connection.execute(select(*keys).where(_DONE.c.done_ms < before_ms).limit(CLEAN_ROWS)).all()
-                for queue, id in old:
-                    connection.execute(delete(_DONE).where(keys[0] == queue, keys[1] == id))
+                if old:
+                    connection.execute(delete(_DONE).where(tuple_(*keys).in_([tuple(row) for row in old])))
             count += len(old)
             if len(old) < CLEAN_ROWS:
                 return count

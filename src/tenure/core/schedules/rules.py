@@ -83,7 +83,7 @@ def first(spec: ScheduleSpec, now_ms: int, planned_ms: int = NO_MORE, last_plann
 
 
 def decide(spec: ScheduleSpec, planned_ms: int, now_ms: int) -> Decision:
-    """Decide about a schedule whose tick `planned_ms` is due at `now_ms`, by Redis' clock.
+    """Decide about a schedule with a tick `planned_ms` that is due at `now_ms`, by Redis' clock.
 
     Many schedules may be due at one moment by the same expression: one search serves them all.
     """

@@ -113,8 +113,9 @@ class NativeFlows:
 
     def seal_flow(self, queue: str, id: str, by_hand: bool = False) -> Steps[bool]:
         is_there = yield from self._change(queue, id, "seal", "")
-        if by_hand and is_there:
-            missing, queues = yield from self._missing(queue, id, LOST_MOST, None)
+        view = (yield from self.flow(queue, id)) if by_hand else None
+        if view is not None and view.state is FlowState.OPEN:
+            missing, queues = yield from self._missing(queue, id, view.total, LOST_MOST)
             if not (yield from self._hand_over_all([queue, *queues])):
                 yield from self._note_missing(queue, id, missing)
         return is_there
@@ -175,7 +176,7 @@ class NativeFlows:
         # A member on its way to its queue would be found nowhere, and would run after the end of its group.
         on_way = bool((yield from self.hand_over(queue)))
         most = 1 if view.is_chain else STOPS_MOST
-        missing, queues = yield from self._missing(queue, id, most, view.reason)
+        missing, queues = yield from self._missing(queue, id, view.total, most, view.reason)
         # Their ends may be on the way. Else the producer has died before it enqueued them.
         on_way = (yield from self._hand_over_all(queues)) or on_way
         if not view.is_chain and not on_way:  # the others of a chain follow the member that is on its way
@@ -183,34 +184,39 @@ class NativeFlows:
         if not view.sealed:
             yield from self._change(queue, id, "seal", "")
 
-    def _missing(self, queue: str, id: str, most: int, reason: str | None) -> Steps[tuple[list[int], list[str]]]:
-        """Which members have not ended and are in no queue, and the queues of the group. `reason`: cancel those that
-        are there."""
-        view = yield from self.flow(queue, id)
+    def _missing(
+        self, queue: str, id: str, total: int, most: int, reason: str | None = None
+    ) -> Steps[tuple[list[int], list[str]]]:
+        """Which members have not ended and are nowhere, and the queues of the group. With a reason, those that are
+        there are cancelled. `most`: how many without an end are looked for."""
         bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
         names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
         nests = yield Command(("HGET", self._key(queue, id), "nests"))
         queues = [decoded(as_text(name)) for name in names]
-        numbers = islice(_unset(bits or b"", view.total if view else 0), most)
+        numbers = islice(_unset(bits or b"", total), most)
         missing: list[int] = []
-        while page := list(islice(numbers, limits.MAX_BATCH)):
+        while page := {member_id(id, number): number for number in islice(numbers, limits.MAX_BATCH)}:
             for other in queues:
-                ids = [member_id(id, number) for number in page]
-                if reason is None:
-                    found = []
-                    for one in ids:
-                        found.append((yield from self._whole.job(other, one)) is not None)
-                else:
-                    found = list(map(bool, (yield from self._whole.cancel_each(other, ids, reason))))
-                page = [number for number, is_there in zip(page, found, strict=True) if not is_there]
-            for number in page if nests else ():
-                inner = member_id(id, number)
-                is_there = (yield from self.flow(queue, inner)) is not None
-                if is_there and reason is not None:
-                    yield from self.stop_flow(queue, inner, reason)
-                page = [one for one in page if one != number] if is_there else page
-            missing += page
+                for member in (yield from self._there(other, list(page), reason)):
+                    del page[member]
+            for member in list(page) if nests else ():
+                if (yield from self.flow(queue, member)) is not None:
+                    del page[member]
+                    if reason is not None:
+                        yield from self.stop_flow(queue, member, reason)
+            missing += page.values()
         return missing, queues
+
+    def _there(self, queue: str, ids: list[str], reason: str | None) -> Steps[list[str]]:
+        """Which of these jobs are in a queue. With a reason, which wait or run: these are cancelled."""
+        if reason is not None:
+            answers = yield from self._whole.cancel_each(queue, ids, reason)
+            return [id for id, answer in zip(ids, answers, strict=True) if answer]
+        found = []
+        for id in ids:
+            if (yield from self._whole.job(queue, id)) is not None:
+                found.append(id)
+        return found
 
     def _hand_over_all(self, queues: Iterable[str]) -> Steps[bool]:
         """Hand over what all places of these queues have for others. Return whether some of it was not taken."""

@@ -32,15 +32,17 @@ function flow.make(id, on_success, on_end, ...)
   call('HINCRBY', key('meta'), 'open_flows', 1)
 end
 
--- The results of all members, as a list. If they are too large for one job, an argument that no task has: the job ends
--- in broken, and its error names it.
+-- The results of all members, as a list. If they are too many or too large for one job, an argument that no task has:
+-- the job ends in broken, and its error names it.
+local TOO_LARGE = 'null],{"the_results_are_too_large":"for one job"}]'
 local function all_results(id, total)
+  if total > @MAX_FLOW_RESULTS@ then return TOO_LARGE, true end
   local results, bytes = {}, 0
   for n = 0, total - 1 do
     local result = call('HGET', flow.key(id, ':results'), n)
     results[#results + 1] = result and result ~= '' and result or 'null'
     bytes = bytes + #results[#results]
-    if bytes > @MAX_CALL_BYTES@ then return 'null],{"the_results_are_too_large":"for one job"}]', true end
+    if bytes > @MAX_CALL_BYTES@ then return TOO_LARGE, true end
   end
   return '[' .. table.concat(results, ',') .. ']'
 end
@@ -63,11 +65,9 @@ local function define(jobs, id, definition, keep, group, before, on_success, on_
     return
   end
   local members, is_chain = { unpack(found, 5) }, found[3] == 'chain'
-  if group then
-    call('HSET', flow.key(group), 'nests', '1')
-    -- Its record is needed for a retry until the outer flow is over.
-    keep = digits(tonumber(keep) + @INNER_KEEP_MS@)
-  end
+  if group then call('HSET', flow.key(group), 'nests', '1') end
+  -- The record of an inner flow is needed for a retry until the outermost one is over.
+  if group and not flow.is_member(group) then keep = digits(keep + @INNER_KEEP_MS@) end
   flow.make(id, on_success or '', on_end or '', 'total', #members, 'keep', keep, 'policy', 'wait', 'results', found[4],
     'sealed', '1', unpack(is_chain and { 'chain', '1' } or {}))
   for n, member in ipairs(members) do
@@ -174,8 +174,8 @@ local function note(id, n, group, text)
   end
 end
 
--- Add a member that another one asks for. Word of the end of that one follows, so the group is open, unless it was
--- cancelled before.
+-- Add a member for another member. Word of the end of the latter follows, so the group is open, unless it was cancelled
+-- before.
 local function grow(id, _, group, definition)
   if group.state ~= 'open' then return end
   flow.start(id .. '.' .. group.total, definition, group.keep, id)
