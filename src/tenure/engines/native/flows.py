@@ -126,6 +126,9 @@ class NativeFlows:
         yield from self.stop_members(queue, id)
         return is_there
 
+    def go_on(self, queue: str, id: str) -> Steps[bool]:
+        return self._change(queue, id, "go_on", "")
+
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
         return self._change(queue, id, "forget", "")
 

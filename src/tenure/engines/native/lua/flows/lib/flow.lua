@@ -137,11 +137,8 @@ local function count(group, n, state, more)
   group.ended = group.ended + more * (1 + behind)
 end
 
--- Let a member run once more: its group is open again.
-local function reopen(id, n, group)
-  if call('SETBIT', flow.key(id, ':ended'), n, 0) == 0 then return end
-  count(group, n, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
-  call('HDEL', flow.key(id, ':failed'), n)
+-- Open a group again that has ended.
+local function open_again(id, group)
   if group.state == 'open' then return end
   group.state, group.reason = 'open', nil
   call('HSET', flow.key(id), 'state', 'open')
@@ -152,17 +149,46 @@ local function reopen(id, n, group)
   report(id, 'again', '')
 end
 
+-- Let a member run once more: its group is open again.
+local function reopen(id, n, group)
+  if call('SETBIT', flow.key(id, ':ended'), n, 0) == 0 then return end
+  count(group, n, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
+  call('HDEL', flow.key(id, ':failed'), n)
+  open_again(id, group)
+end
+
+-- Start the member of a chain behind the member n, which has completed, if there is one.
+local function start_next(id, n, group, result)
+  local following = call('HGET', flow.key(id, ':next'), n + 1)
+  if not following then return end
+  flow.start(id .. '.' .. n + 1, following, group.keep, id, function() return result ~= '' and result or 'null' end)
+end
+
+local function write_counts(id, group)
+  call('HSET', flow.key(id), 'total', group.total, 'ended', group.ended, 'completed', group.completed, 'failed',
+    group.failed, 'cancelled', group.cancelled)
+end
+
+-- Go on with a chain that was cancelled while a member of it completed. Return whether there was one.
+function flow.go_on(id, group)
+  local n = group.completed - 1 -- the last one
+  if not group.chain or group.state == 'open' or n + 1 == tonumber(group.total)
+    or call('HLEN', flow.key(id, ':failed')) > 0 then return false end
+  count(group, n, 'completed', -1)
+  open_again(id, group)
+  count(group, n, 'completed', 1)
+  write_counts(id, group)
+  start_next(id, n, group, call('HGET', flow.key(id, ':results'), n) or '')
+  return true
+end
+
 -- Note the end of a member; or that it runs `again`.
 local function note(id, n, group, text)
   local state, queue, result = string.match(text, '^(%S+) (%S+)\n(.*)$')
   if state == 'again' then return reopen(id, n, group) end
   if call('SETBIT', flow.key(id, ':ended'), n, 1) == 1 then return end
   count(group, n, state, 1)
-  local goes_on = group.chain and state == 'completed' and not group.reason
-  local following = goes_on and call('HGET', flow.key(id, ':next'), n + 1)
-  if following then
-    flow.start(id .. '.' .. n + 1, following, group.keep, id, function() return result ~= '' and result or 'null' end)
-  end
+  if group.chain and state == 'completed' and not group.reason then start_next(id, n, group, result) end
   if state ~= 'completed' then
     call('HSET', flow.key(id, ':failed'), n, state .. ' ' .. queue)
     if group.policy == 'cancel' and not group.reason then
@@ -199,8 +225,7 @@ function flow.note(words)
   end
   for id, group in pairs(groups) do
     if group then
-      call('HSET', flow.key(id), 'total', group.total, 'ended', group.ended, 'completed', group.completed, 'failed',
-        group.failed, 'cancelled', group.cancelled)
+      write_counts(id, group)
       flow.end_if_over(id, group)
     end
   end
