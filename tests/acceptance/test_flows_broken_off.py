@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenure import FlowState, GroupEnded, InvalidArgument, Tenure, chain, group
+from tenure import FlowNotFound, FlowState, GroupEnded, InvalidArgument, Tenure, chain, group
 from tenure.client import groups
 from tenure.engines.native.flows import NativeFlows
 from tests.acceptance.test_flows import Shop
@@ -170,6 +170,46 @@ def test_an_id_with_a_dot_leaves_no_key(shop: Shop) -> None:
     shop.drain()
     flow.forget()
     assert [key for key in _keys(shop) if b":flow:" in key] == []
+
+
+def test_a_forgotten_flow_takes_the_records_of_inner_ones_along(shop: Shop) -> None:
+    """Also of those that are open; nothing in them goes on."""
+    inner = group([chain(shop.square.call(2), shop.square), chain(shop.square.call(-1), shop.square)])
+    flow = chain(inner, shop.done.call("after")).enqueue()
+    assert [one.id for one in shop.app.inspect.flows("default")] == [
+        f"{flow.id}{n}" for n in (".0.1", ".0.0", ".0", "")
+    ]
+    assert flow.forget()
+    assert shop.app.inspect.flows("default") == []
+    assert shop.drain() == [2, -1]
+    assert [key for key in _keys(shop) if b"flow" in key] == []
+
+
+def test_a_large_flow_is_removed_in_slices(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that forgets it ends after one; maintenance removes the rest."""
+    inner = [group([shop.square.call(1)]) for _ in range(3)]
+    flow = group([*(shop.square.call(n) for n in range(1_500)), *inner], results=True).enqueue()
+    assert len(shop.drain()) == 1_503
+    with monkeypatch.context() as patch:
+        patch.setattr("tenure.engines.native.flows.FORGET_ROUNDS", 1)
+        assert flow.forget()
+    with pytest.raises(FlowNotFound):
+        flow.view()
+    key = flow.id.partition("/")[2].encode()
+    left = {name.rpartition(key)[2] for name in _keys(shop) if b":flow:" in name}
+    assert left >= {b"", b":results", b".1500", b".1502:ended"}
+    shop.drain()
+    assert [name for name in _keys(shop) if b"flow" in name] == []
+    assert not flow.forget()
+
+
+def test_records_that_are_past_their_time_are_removed_in_slices(shop: Shop) -> None:
+    flow = group([shop.square.call(n) for n in range(1_500)], results=True).enqueue(keep=0.001)
+    shop.drain()
+    with pytest.raises(FlowNotFound):
+        flow.view()
+    shop.drain()
+    assert [name for name in _keys(shop) if b"flow" in name] == []
 
 
 def _keys(shop: Shop) -> list[bytes]:

@@ -588,6 +588,7 @@ _FLOWS: Final = (
     Mutant("cancelled-chain-stays", "count(group, n, 'completed', -1)\n", "", ("flow_change",)),
     Mutant("open-chain-goes-on", "not group.chain or group.state == 'open' or", "not group.chain or"),
     Mutant("goes-on-behind-a-failure", "or call('HLEN', flow.key(id, ':failed')) > 0 then", "then"),
+    Mutant("forgotten-flow-goes-on", "call('HSET', flow.key(id), 'gone_ms', '0')\n", "", ("flow_change",)),
     Mutant("all-elements-begin-at-once", "if is_chain and n > 1 then", "if false then"),
 )
 MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS + _TRANSFER + _FLOWS

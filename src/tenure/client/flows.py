@@ -272,9 +272,11 @@ class Flow:
 
     @blocking
     def forget(self) -> Steps[bool]:
-        """Remove the record of the flow; its jobs stay, and nothing follows them. False: it is gone already.
+        """Remove the record of the flow, and those of flows in it; their jobs stay, and nothing follows them.
 
-        flow.forget()
+            flow.forget()
+
+        Return False if it is gone already.
         """
         return self._client.flows.forget_flow(self._queue, self._key)
 

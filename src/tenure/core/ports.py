@@ -88,7 +88,7 @@ class FlowPort(Protocol):
         """Go on with a chain that was cancelled while a member of it completed. False: it is no such chain."""
 
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
-        """Remove the record of a group. Its members stay. False: it is gone."""
+        """Remove the record of a group, and of flows in it. Its members stay. False: it is gone."""
 
     def flow(self, queue: str, id: str) -> Steps[FlowView | None]: ...
 

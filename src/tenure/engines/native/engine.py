@@ -213,14 +213,15 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, stopping, *notes = reply
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, stopping, over, *notes = reply
         self._note_map(queue, notes[0] if notes else b"")
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))
             if view is not None and view.state is State.BROKEN:
                 poisoned.append(view)
-        refused = (yield from self._flows.tend(queue, map(as_text, stopping))) if outs or stopping else ()
+        tending = self._flows.tend(queue, map(as_text, stopping), over > 0)
+        refused = (yield from tending) if outs or stopping or over else ()
         return Maintained(
             promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms), refused=refused
         )

@@ -42,6 +42,14 @@ JOBS_MOST: Final = 250
 """Jobs that one call of `take` adds, and members of a page."""
 STOPS_MOST: Final = 20_000
 """Members of a group that one round of maintenance cancels."""
+PRUNE_MEMBERS: Final = 1_000
+"""Members of a group of which one call removes what is kept."""
+PRUNE_FLOWS: Final = 50
+"""Small groups that one call removes."""
+PRUNE_ROUNDS: Final = 100
+"""Such calls in one round of maintenance."""
+FORGET_ROUNDS: Final = 2_000
+"""Such calls after a flow is forgotten. The rest waits for maintenance."""
 NOWHERE: Final = "*"
 """The queue of a member that never came to be."""
 IS_FLOW: Final = "+"
@@ -130,7 +138,15 @@ class NativeFlows:
         return self._change(queue, id, "go_on", "")
 
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
-        return self._change(queue, id, "forget", "")
+        is_there = yield from self._change(queue, id, "forget", "")
+        yield from self._prune(queue, FORGET_ROUNDS)
+        return is_there
+
+    def _prune(self, place: str, rounds: int) -> Steps[None]:
+        """Remove flows that are forgotten or past their time. Maintenance removes the rest."""
+        for _ in range(rounds):
+            if not (yield from self._engine._ask("flow_prune", place, PRUNE_MEMBERS, PRUNE_FLOWS)):
+                return
 
     def _change(self, queue: str, id: str, *action: Arg) -> Steps[bool]:
         reply: bytes = yield from self._engine._ask("flow_change", queue, id, *action)
@@ -259,8 +275,9 @@ class NativeFlows:
         except TenureError:
             return
 
-    def tend(self, place: str, stopping: Iterable[str]) -> Steps[tuple[Refused, ...]]:
-        """Maintain the flows of a place: cancel members of the groups that are to stop, and hand over what waits.
+    def tend(self, place: str, stopping: Iterable[str], prunes: bool) -> Steps[tuple[Refused, ...]]:
+        """Maintain the flows of a place: cancel members of the groups that are to stop, remove groups that are over,
+        and hand over what waits.
 
         Return the queues that stand in the way.
         """
@@ -272,6 +289,8 @@ class NativeFlows:
                 if is_silent(error):
                     raise
                 refused.append(Refused(place, str(error)))
+        if prunes:
+            yield from self._prune(place, PRUNE_ROUNDS)
         return (*refused, *(yield from self.hand_over(place)))
 
     def hand_over(self, place: str, soon: bool = False) -> Steps[tuple[Refused, ...]]:

@@ -26,11 +26,6 @@ elseif action == 'note' then
   for i = 4, #ARGV do words[#words + 1] = { '', id .. '.' .. ARGV[i], 'cancelled *\n' } end
   flow.note(words)
 elseif action == 'forget' then
-  for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
-  call('ZREM', key('flows'), id)
-  call('ZREM', key('flows_over'), id)
-  call('ZREM', key('flows_unsealed'), id)
-  call('SREM', key('stopping'), id)
-  if group.state == 'open' then call('HINCRBY', key('meta'), 'open_flows', -1) end
+  flow.forget(id, group)
 end
 return '1' .. (sending.has_sent() and '~' or '')

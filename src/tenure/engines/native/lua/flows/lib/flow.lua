@@ -1,22 +1,31 @@
 -- lib flow: groups of jobs, with calls that follow when all members have ended. A group is in the first partition of
 -- the queue that it was made in. `flow:<id>` has its numbers and calls; `flow:<id>:ended` a bit for each member that
 -- has ended; `flow:<id>:failed` the members that have not completed, each with its state and queue;
--- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` when the
--- records go; `flows_unsealed` until when a group must be sealed. A chain is such a group, and `flow:<id>:next` has the
--- members after the first, each of which comes to be when the one before it has completed. A member may be a flow, in
--- the same place: its id is the member's.
+-- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` from when
+-- on the records are removed; `flows_unsealed` until when a group must be sealed. A chain is such a group, and
+-- `flow:<id>:next` has the members after the first, each of which comes to be when the one before it has completed. A
+-- member may be a flow, in the same place: its id is the member's.
 -- A definition, as MessagePack, is a call: {queue, id, record, due, rule}, and if it takes what came before it the rest
 -- of its record, which follows that; or a flow: {'', id, group or chain, results, definition...}.
 -- Needs: clock, digits. Defines: flow. Redis: reads and writes.
 --@include sending
-local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues', ':next' } }
+local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues', ':next' }, LARGE = { ':failed', ':results' } }
 local COUNTED = { completed = 'completed', cancelled = 'cancelled', expired = 'cancelled', discarded = 'cancelled' }
 
 function flow.key(id, part) return key('flow:' .. id .. (part or '')) end
 
--- The fields of a group by name; nil: it is gone.
+-- The fields of a group, each with its value behind it; none: it is gone, or is to be removed.
+function flow.fields(id)
+  local fields = call('HGETALL', flow.key(id))
+  for i = 1, #fields, 2 do
+    if fields[i] == 'gone_ms' and tonumber(fields[i + 1]) <= clock() then return {} end
+  end
+  return fields
+end
+
+-- The same by name, or nil.
 function flow.of(id)
-  local fields, found = call('HGETALL', flow.key(id)), {}
+  local fields, found = flow.fields(id), {}
   for i = 1, #fields, 2 do found[fields[i]] = fields[i + 1] end
   return found.total and found or nil
 end
@@ -115,15 +124,18 @@ function flow.end_if_over(id, group)
     is_complete = not is_too_large
   end
   local state = is_complete and 'completed' or group.reason and 'cancelled' or 'failed'
-  call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())))
+  local gone_ms = digits(clock() + group.keep)
+  call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())), 'gone_ms', gone_ms)
   call('HINCRBY', key('meta'), 'open_flows', -1)
   call('SREM', key('stopping'), id)
   local function results() return all_results(id, total) end
   if is_complete then follow(group.on_success, '', group.keep, results) end
   follow(group.on_end, '-' .. round, group.keep, results)
   report(id, state, result)
-  for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), group.keep) end
-  call('ZADD', key('flows_over'), clock() + group.keep, id)
+  -- Maintenance removes it in slices: Redis would remove a large one in one step.
+  local expires_ms = digits(group.keep + @FLOW_LATE_MS@)
+  for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), expires_ms) end
+  call('ZADD', key('flows_over'), gone_ms, id)
   call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
 end
 
@@ -142,7 +154,7 @@ local function open_again(id, group)
   if group.state == 'open' then return end
   group.state, group.reason = 'open', nil
   call('HSET', flow.key(id), 'state', 'open')
-  call('HDEL', flow.key(id), 'reason', 'ended_ms')
+  call('HDEL', flow.key(id), 'reason', 'ended_ms', 'gone_ms')
   call('HINCRBY', key('meta'), 'open_flows', 1)
   call('ZREM', key('flows_over'), id)
   for _, part in ipairs(flow.PARTS) do call('PERSIST', flow.key(id, part)) end
@@ -229,6 +241,42 @@ function flow.note(words)
       flow.end_if_over(id, group)
     end
   end
+end
+
+-- Forget a group: nothing follows it from now on, and flow_prune removes it.
+function flow.forget(id, group)
+  call('HSET', flow.key(id), 'gone_ms', '0')
+  call('ZADD', key('flows_over'), 0, id)
+  call('ZREM', key('flows'), id)
+  call('ZREM', key('flows_unsealed'), id)
+  call('SREM', key('stopping'), id)
+  if group.state == 'open' then call('HINCRBY', key('meta'), 'open_flows', -1) end
+end
+
+-- Remove what is there of `most` members of a group that is over, and the group after its last one. Forget the flows in
+-- it. Return whether it was small.
+function flow.prune(id, most)
+  local total, from, nests = unpack(call('HMGET', flow.key(id), 'total', 'pruned', 'nests'))
+  total, from = tonumber(total or 0), tonumber(from or 0)
+  local size = 0
+  for _, part in ipairs(flow.LARGE) do size = size + call('HLEN', flow.key(id, part)) end
+  local to = math.min(total, from + most)
+  if not nests and size <= most then from, to = total, total end
+  local numbers = {}
+  for n = from, to - 1 do
+    numbers[#numbers + 1] = digits(n)
+    local inner = nests and flow.of(id .. '.' .. digits(n))
+    if inner then flow.forget(id .. '.' .. digits(n), inner) end
+  end
+  if to < total then
+    for _, part in ipairs(flow.LARGE) do call('HDEL', flow.key(id, part), unpack(numbers)) end
+    call('HSET', flow.key(id), 'pruned', to)
+    return false
+  end
+  for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
+  call('ZREM', key('flows'), id)
+  call('ZREM', key('flows_over'), id)
+  return #numbers == 0
 end
 
 -- Ask maintenance to cancel the members that have not ended.
