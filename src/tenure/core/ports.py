@@ -90,6 +90,10 @@ class FlowPort(Protocol):
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
         """Remove the record of a group, and of flows in it. Its members stay. False: it is gone."""
 
+    def lost_members(self, queue: str, id: str, settles: bool = False) -> Steps[list[str]]:
+        """Members that an open flow waits for in vain: they have ended, or are gone, and a failover has lost the word
+        of it. `settles`: count them as what they ended as, or as cancelled if nothing is left of them."""
+
     def flow(self, queue: str, id: str) -> Steps[FlowView | None]: ...
 
     def open_flows(self, queue: str) -> Steps[int]:

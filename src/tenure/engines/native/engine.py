@@ -23,8 +23,9 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
 from tenure.engines.native.control import NativeController
-from tenure.engines.native.flows import SENDERS, SENT, NativeFlows, WholeQueues
+from tenure.engines.native.flows import SENDERS, SENT, NativeFlows
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
+from tenure.engines.native.members import WholeQueues
 from tenure.engines.native.minutes import ends_args
 from tenure.engines.native.records import read_record, write_progress
 from tenure.engines.native.schedules import NativeScheduler

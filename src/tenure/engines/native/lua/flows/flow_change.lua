@@ -1,6 +1,6 @@
 -- flow_change: seal, stop or forget a group, go on with a chain, or note members that never came to be.
 -- KEYS[1] prefix
--- ARGV id action detail member...
+-- ARGV id action detail (member word)...
 -- action: seal; stop (detail: the reason); give_up (the same, by the producer, which enqueues no more members); forget;
 -- go_on (with a chain that was cancelled while a member of it completed); note (member: the numbers of members, which are cancelled).
 -- Returns: 1, or 0 if there is no such group (go_on: or it is no such chain); and `~` if jobs are on their way.
@@ -23,8 +23,10 @@ elseif action == 'go_on' then
   if not flow.go_on(id, group) then return '0' end
 elseif action == 'note' then
   local words = {}
-  for i = 4, #ARGV do words[#words + 1] = { '', id .. '.' .. ARGV[i], 'cancelled *\n' } end
+  for i = 4, #ARGV, 2 do words[#words + 1] = { '', id .. '.' .. ARGV[i], ARGV[i + 1] } end
   flow.note(words)
+elseif action == 'report' and group.state ~= 'open' then
+  flow.report_end(id, group)
 elseif action == 'forget' then
   flow.forget(id, group)
 end

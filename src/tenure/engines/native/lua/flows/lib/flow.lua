@@ -106,6 +106,18 @@ local function report(id, state, result)
   if flow.is_member(id) then sending.send({ { sending.queue, id, state .. ' +\n' .. result, '', 'end' } }) end
 end
 
+-- What a group that has completed gives to the one that it is a member of, and whether it is too large.
+local function result_of(id, group)
+  if group.results ~= '1' or not flow.is_member(id) then return '', false end
+  if group.chain then return call('HGET', flow.key(id, ':results'), group.total - 1) or '', false end
+  return all_results(id, tonumber(group.total))
+end
+
+-- Report to the group that this one is a member of how it has ended.
+function flow.report_end(id, group)
+  report(id, group.state, group.state == 'completed' and result_of(id, group) or '')
+end
+
 -- End a group if all of its members have ended.
 function flow.end_if_over(id, group)
   local total = tonumber(group.total)
@@ -113,16 +125,9 @@ function flow.end_if_over(id, group)
   -- What was broken off lacks members: it has not completed, even if all others have.
   local is_complete = tonumber(group.completed) == total and not group.broken_off
   local round = tonumber(group.round) + 1
-  local result = ''
-  if is_complete and group.results == '1' and flow.is_member(id) then
-    local is_too_large = false
-    if group.chain then
-      result = call('HGET', flow.key(id, ':results'), total - 1) or ''
-    else
-      result, is_too_large = all_results(id, total)
-    end
-    is_complete = not is_too_large
-  end
+  local result, is_too_large = '', false
+  if is_complete then result, is_too_large = result_of(id, group) end
+  is_complete = is_complete and not is_too_large
   local state = is_complete and 'completed' or group.reason and 'cancelled' or 'failed'
   local gone_ms = digits(clock() + group.keep)
   call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())), 'gone_ms', gone_ms)
