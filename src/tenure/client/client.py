@@ -24,7 +24,6 @@ from tenure.core.encoding.codec import decode_json
 from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NotDurable, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning, invalid
-from tenure.core.functions import without_warning
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.ports import FlowPort, needed
 from tenure.core.shape import PLAIN, Shape
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from tenure.client.options import Options
     from tenure.core.engine import FullEngine
     from tenure.core.stores import PayloadStore
-    from tenure.core.task import Call
+    from tenure.core.task import Call, not_a_call
     from tenure.settings import Settings
 
 P = ParamSpec("P")
@@ -200,7 +199,7 @@ class Client:
         """
         self.require(Feature.FLOWS)
         if not isinstance(call, TaskCall):
-            raise invalid(field, "a call of a task, as in report.call(...)", without_warning(call))
+            raise not_a_call(call, field)
         if call.source is None or getattr(call.source, "_client", None) is not self:
             raise invalid(field, "a call of a task of this app", f"a call of {call.task}")
         if call.options.durable is not None:

@@ -13,8 +13,8 @@ from tenure.client.outgoing import surrounded
 from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, with_jobs
-from tenure.core.functions import without_warning
 from tenure.core.steps import Steps
+from tenure.core.task import not_a_call
 
 if TYPE_CHECKING:
     from tenure.client.client import Client
@@ -63,6 +63,7 @@ class Place(NamedTuple):
 class FlowPart(ABC):
     """A group or a chain that is not enqueued, so that it can be part of another flow."""
 
+    is_flow = True
     _gives_list: bool | None = None
     """Whether it gives the list of its results; None: it gives one result."""
 
@@ -162,7 +163,7 @@ def client_of(step: object, field: str) -> Client:
     """Return the client of the app of a call, or of a task. Raises `InvalidArgument` for anything else."""
     client: Client | None = getattr(step.source if isinstance(step, TaskCall) else step, "_client", None)
     if client is None:
-        raise invalid(field, "a call of a task, as in report.call(...)", without_warning(step))
+        raise not_a_call(step, field)
     return client
 
 
