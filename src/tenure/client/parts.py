@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
 from tenure.client.call import Built, TaskCall
@@ -105,7 +104,7 @@ def member(inner: Place, step: Step, membership: str, field: str, before: str | 
     if isinstance(step, FlowPart):
         return step._new(inner)
     made = callback(inner.client, step, field, before)
-    return replace(made, job=as_member(made.job, membership, field))
+    return Callback(as_member(made.job, membership, field), made.takes_results)
 
 
 def _check_types(before: object, one: AnyTask) -> None:
@@ -126,7 +125,7 @@ def _check_types(before: object, one: AnyTask) -> None:
 
 def callback(client: Client, step: TaskCall[Any] | AnyTask, field: str, before: str | None) -> Callback:
     """Return the job of a call, or of a task that takes what comes before it. Raises `InvalidArgument`."""
-    if not isinstance(step, AnyTask):
+    if isinstance(step, TaskCall) or not isinstance(step, AnyTask):  # the first is quick, and most are calls
         return Callback(client.job_of_call(step, field))
     if before is None:
         raise InvalidArgument(f"{field}: {step.name} has no result before it: write {step.name}.call(...).")

@@ -107,14 +107,16 @@ class NativeEngine(NativeScheduler, NativeController):
         if plain and not left:
             reply = yield self._call(script, queue, args)
             if reply not in (MORE, MORE_NOW):
-                return reply
+                return (yield from self._handed_over(script, queue, reply))
             if reply == MORE:
                 if len(self._full) >= FULL_MAX:
                     self._full.clear()
                 self._full[script, queue] = FULL_CALLS
         elif plain:
             self._full[script, queue] = left - 1
-        reply = yield self._call(f"{script}_full", queue, args)
+        return (yield from self._handed_over(script, queue, (yield self._call(f"{script}_full", queue, args))))
+
+    def _handed_over(self, script: str, queue: str, reply: Any) -> Steps[Reply]:
         if script == "settle" and reply.endswith(SENT):
             yield from self._flows.hand_over_soon(queue)
             return reply.removesuffix(SENT)

@@ -2,7 +2,8 @@
 -- KEYS[1] prefix
 -- ARGV id action detail (member word)...
 -- action: seal; stop (detail: the reason); give_up (the same, by the producer, which enqueues no more members); forget;
--- go_on (with a chain that was cancelled while a member of it completed); note (member: the numbers of members, which are cancelled).
+-- go_on (with a chain that was cancelled while a member of it completed); note (member, word: numbers of members, and
+-- what has become of them, as lib flow has it); report (to the group that it is part of, how this one has ended).
 -- Returns: 1, or 0 if there is no such group (go_on: or it is no such chain); and `~` if jobs are on their way.
 -- Invariant: a sealed group of which all members have ended has ended. Sending it again is harmless by nature.
 --@include begin flow

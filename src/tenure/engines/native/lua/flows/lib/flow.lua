@@ -14,20 +14,11 @@ local COUNTED = { completed = 'completed', cancelled = 'cancelled', expired = 'c
 
 function flow.key(id, part) return key('flow:' .. id .. (part or '')) end
 
--- The fields of a group, each with its value behind it; none: it is gone, or is to be removed.
-function flow.fields(id)
-  local fields = call('HGETALL', flow.key(id))
-  for i = 1, #fields, 2 do
-    if fields[i] == 'gone_ms' and tonumber(fields[i + 1]) <= clock() then return {} end
-  end
-  return fields
-end
-
--- The same by name, or nil.
+-- The fields of a group by name, and in a list, each with its value behind it; nil: it is gone, or is to be removed.
 function flow.of(id)
-  local fields, found = flow.fields(id), {}
+  local fields, found = call('HGETALL', flow.key(id)), {}
   for i = 1, #fields, 2 do found[fields[i]] = fields[i + 1] end
-  return found.total and found or nil
+  if found.total and not (found.gone_ms and tonumber(found.gone_ms) <= clock()) then return found, fields end
 end
 
 -- Make a group, with these fields more than each has. on_success, on_end: calls, or empty.
