@@ -28,6 +28,7 @@ from tenure.core.job import Enqueued, NewJob
 from tenure.core.ports import FlowPort, needed
 from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps, durably
+from tenure.core.task import not_a_call
 from tenure.core.unsupported import unsupported
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from tenure.client.options import Options
     from tenure.core.engine import FullEngine
     from tenure.core.stores import PayloadStore
-    from tenure.core.task import Call, not_a_call
+    from tenure.core.task import Call
     from tenure.settings import Settings
 
 P = ParamSpec("P")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tenure.client.limit import Limit, LimitsOption
     from tenure.client.unique import UniqueOption
-    from tenure.core.task import Call, not_a_call
+    from tenure.core.task import Call
 
 
 class AttemptOptions(TypedDict, total=False):
