@@ -20,7 +20,8 @@ from tests.support.world import BOOM, World
 
 pytestmark = pytest.mark.needs(Feature.FLOWS)
 
-SEEDS = range(int(os.environ.get("TENURE_WALKS", "6")))
+SEEDS = range(int(os.environ.get("TENURE_FORESTS", "6")))
+"""Each forest has 12 members on average."""
 QUEUES = ("q", "other")
 ADDS_MOST = 12
 
