@@ -243,14 +243,14 @@ class Flow:
             flow.retry()
 
         The flow is open again. `on_success` follows if all have completed then and it has not followed yet; `on_end`
-        follows each end. A chain that was cancelled while a member of it completed goes on with the next one.
+        follows each end. A chain that was cancelled while a member of it completed continues with the next one.
         """
         return self._retry()
 
     aretry = asynchronous(retry)
 
     def _retry(self) -> Steps[int]:
-        count, after = int((yield from self._client.flows.go_on(self._queue, self._key))), "0"
+        count, after = int((yield from self._client.flows.continue_chain(self._queue, self._key))), "0"
         for _ in range(limits.PURGE_ROUNDS):
             members, after = yield from self._client.flows.failed_members(self._queue, self._key, after)
             for member, queue in members:

@@ -84,8 +84,8 @@ class FlowPort(Protocol):
         """Cancel the members of a group that have not ended; workers complete that. False: it is gone. `has_all`: its
         producer enqueues no more members."""
 
-    def go_on(self, queue: str, id: str) -> Steps[bool]:
-        """Go on with a chain that was cancelled while a member of it completed. False: it is no such chain."""
+    def continue_chain(self, queue: str, id: str) -> Steps[bool]:
+        """Continue a chain that was cancelled while a member of it completed. False: it is no such chain."""
 
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
         """Remove the record of a group, and of flows in it. Its members stay. False: it is gone."""

@@ -90,7 +90,7 @@ class TaskSpec:
 
 
 def not_a_call(value: object, field: str) -> InvalidArgument:
-    """Return the error for something else in place of a call. A group or a chain is told what to do instead."""
+    """Return the error for something else in place of a call. For a group or a chain it names what to do instead."""
     rule = "a call of a task, as in report.call(...)"
     if getattr(value, "is_flow", False):
         kind = type(value).__name__.lower()

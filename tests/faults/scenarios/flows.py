@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from typing import Any, Final
 
 from tenure import Flow, FlowState, RedisError, chain, group
 from tests.faults.harness import ending, jobs, marks
@@ -67,7 +67,7 @@ def _make(stage: Stage, name: str, made: dict[str, tuple[Flow, int]]) -> None:
     """A group in two queues; some members fail, some for good, some add others, and one is a chain."""
     draw, tasks = stage.draw, stage.app.tasks
     fails = draw.random() < 0.3
-    calls = []
+    calls: list[Any] = []
     for n in range(MEMBERS - 1):
         member = tasks["member"].using(queue=draw.choice(jobs.FLOWS))
         is_fatal = fails and n == 0
@@ -76,8 +76,8 @@ def _make(stage: Stage, name: str, made: dict[str, tuple[Flow, int]]) -> None:
         )
     first = tasks["link"].call(0)
     calls.append(chain(first, *(tasks["link"].using(queue=draw.choice(jobs.FLOWS)) for _ in range(LINKS - 1))))
-    after = {f"on_{kind}": tasks["follower"].call(name, kind) for kind in ("success", "end")}
-    made[name] = group(calls).enqueue(**after), 1 if fails else 0
+    success, end = (tasks["follower"].call(name, kind) for kind in ("success", "end"))
+    made[name] = group(calls).enqueue(success, end), int(fails)
 
 
 def _are_over(stage: Stage, made: dict[str, tuple[Flow, int]]) -> bool:

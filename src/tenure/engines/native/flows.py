@@ -124,8 +124,8 @@ class NativeFlows:
         yield from self.stop_members(queue, id)
         return is_there
 
-    def go_on(self, queue: str, id: str) -> Steps[bool]:
-        return self._change(queue, id, "go_on", "")
+    def continue_chain(self, queue: str, id: str) -> Steps[bool]:
+        return self._change(queue, id, "continue", "")
 
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
         is_there = yield from self._change(queue, id, "forget", "")

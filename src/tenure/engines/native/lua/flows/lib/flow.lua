@@ -177,8 +177,8 @@ local function write_counts(id, group)
     group.failed, 'cancelled', group.cancelled)
 end
 
--- Go on with a chain that was cancelled while a member of it completed. Return whether there was one.
-function flow.go_on(id, group)
+-- Continue a chain that was cancelled while a member of it completed. Return whether there was one.
+function flow.continue(id, group)
   local n = group.completed - 1 -- the last one
   if not group.chain or group.state == 'open' or n + 1 == tonumber(group.total)
     or call('HLEN', flow.key(id, ':failed')) > 0 then return false end
