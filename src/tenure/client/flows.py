@@ -272,7 +272,7 @@ class Flow:
 
     @blocking
     def forget(self) -> Steps[bool]:
-        """Remove the record of the flow, and those of flows in it; their jobs stay, and nothing follows them.
+        """Remove the record of the flow, and of flows in it; their jobs stay, and nothing follows them.
 
             flow.forget()
 

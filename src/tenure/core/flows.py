@@ -181,7 +181,7 @@ def membership(queue: str, results: bool, is_chain: bool = False) -> str:
 
 @lru_cache(maxsize=64)
 def _member_shape(flow: str) -> Shape:
-    """The shape of members that have no other: those of a group share it."""
+    """The shape of members that have no other. The members of a group share it."""
     return Shape(flow=flow)
 
 

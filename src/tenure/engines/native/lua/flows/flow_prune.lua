@@ -1,5 +1,4 @@
--- flow_prune: remove the records of groups that are forgotten, or over and past their time, and those of the flows in
--- them.
+-- flow_prune: remove the records of groups that are forgotten, or over and past their time. Forget the flows in them.
 -- KEYS[1] prefix
 -- ARGV members groups
 -- members: of one group, of which one call removes the records. groups: how many.
