@@ -33,6 +33,7 @@ from tenure.testing.server import RedisServer, available_binaries
 QUEUE: Final = "bench"
 TURNS: Final = 15
 BATCH: Final = 100
+LOGGED: Final = 10_000
 PAYLOAD: Final = b"[[1],{}]"
 _IDS = itertools.count()
 
@@ -119,7 +120,8 @@ class Bench:
         return ours / jobs, theirs / jobs
 
     def large(self, members: int) -> dict[str, float]:
-        """The longest scripts, in ms, of a group of so many with results: its last end, and its removal."""
+        """The scripts, in ms, of a group of so many with results: its last end, and a slice of its removal."""
+        self.settle(self.members(1), 1)  # the first call of a script only sends its text
         flow = self.group(members, QUEUE)
         prefix = self._engine.prefix(QUEUE)
         for start in range(0, members - 1, 10_000):
@@ -132,12 +134,13 @@ class Bench:
         self.run(self._engine.enqueue([NewJob(QUEUE, member_id(flow, members - 1), PAYLOAD, task="t", shape=shape)]))
         leases = self.claim(1)
         found = {"last end": self.us_of(lambda: self.settle(leases, 1)) / limits.SECOND}
-        self._server.command("CONFIG", "SET", "slowlog-log-slower-than", 0, "slowlog-max-len", 10_000)
+        self._server.command("CONFIG", "SET", "slowlog-log-slower-than", 0)
+        self._server.command("CONFIG", "SET", "slowlog-max-len", LOGGED)
         self._server.command("SLOWLOG", "RESET")
         assert self._engine.flows is not None
         self.run(self._engine.flows.forget_flow(QUEUE, flow))
-        slowest = max(int(row[2]) for row in self._server.command("SLOWLOG", "GET", -1))
-        found["longest slice of its removal"] = slowest / limits.SECOND
+        rows = self._server.command("SLOWLOG", "GET", LOGGED)
+        found["a slice of its removal"] = median(int(row[2]) for row in rows if row[3][0] == b"EVALSHA") / limits.SECOND
         return found
 
 
