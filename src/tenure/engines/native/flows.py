@@ -16,17 +16,18 @@ from urllib.parse import quote
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
-from tenure.core.flows import Element, FlowState, FlowView, NewFlow, flow_id, jobs_of, member_id
+from tenure.core.flows import FlowState, FlowView, NewFlow, jobs_of, member_id
 from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import PLAIN
 from tenure.core.steps import Arg, Command, Steps
 from tenure.engines.kit.chunks import Part, chunks, weight_of
-from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
+from tenure.engines.kit.encoding import as_bytes, as_text, number_of
 from tenure.engines.native.control import NativeController
+from tenure.engines.native.flow_records import read_flow, write_element
 from tenure.engines.native.keys import decoded, encoded
 from tenure.engines.native.members import GONE, NOWHERE, Members, WholeQueues
-from tenure.engines.native.records import read_record, write_record
+from tenure.engines.native.records import read_record
 from tenure.engines.native.wire import WOKE, follow_args, packed
 
 SENT: Final = b"~"
@@ -96,14 +97,14 @@ class NativeFlows:
         yield from self._register(flow.queue)
         yield from self._prepare(jobs_of(flow.on_success, flow.on_end))
         rules = ("cancel" if flow.stops else "wait", int(flow.results))
-        calls = map(_written, (flow.on_success, flow.on_end))
+        calls = map(write_element, (flow.on_success, flow.on_end))
         yield from self._engine._ask("flow_open", flow.queue, flow.id, flow.keep_ms, *rules, *calls, flow.open_ms)
 
     def start_flow(self, flow: NewFlow) -> Steps[None]:
         yield from self._register(flow.queue)
         yield from self._prepare(jobs_of(flow, flow.on_success, flow.on_end))
-        calls = map(_written, (flow.on_success, flow.on_end))
-        yield from self._engine._act("flow_start", flow.queue, flow.id, _written(flow), flow.keep_ms, *calls)
+        calls = map(write_element, (flow.on_success, flow.on_end))
+        yield from self._engine._act("flow_start", flow.queue, flow.id, write_element(flow), flow.keep_ms, *calls)
 
     def grow_flow(self, queue: str, id: str, count: int, queues: Collection[str]) -> Steps[int | None]:
         first = yield from self._engine._act("flow_grow", queue, id, count, *map(encoded, queues))
@@ -146,14 +147,14 @@ class NativeFlows:
 
     def flow(self, queue: str, id: str) -> Steps[FlowView | None]:
         rows = yield from self._engine._ask("flow_show", queue, id)
-        return _read_flow(queue, *rows[0]) if rows else None
+        return read_flow(queue, *rows[0]) if rows else None
 
     def open_flows(self, queue: str) -> Steps[int]:
         return number_of((yield Command(("HGET", f"{self._engine.prefix(queue)}:meta", "open_flows"))) or b"") or 0
 
     def flow_page(self, queue: str, offset: int = 0, limit: int = limits.PAGE_MAX) -> Steps[list[FlowView]]:
         rows = yield from self._engine._ask("flow_show", queue, "", offset, min(limit, limits.PAGE_MAX))
-        return [_read_flow(queue, *row) for row in rows]
+        return [read_flow(queue, *row) for row in rows]
 
     def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
         on, fields = yield Command(("HSCAN", self._members.key(queue, id, "failed"), cursor, "COUNT", JOBS_MOST))
@@ -166,7 +167,7 @@ class NativeFlows:
         rows = yield from self._engine._ask("flow_members", queue, id, start, count)
         found = []
         for number, (state, *fields) in enumerate(rows, start):
-            inner = _read_flow(queue, as_bytes(member_id(id, number)), fields[0]) if fields else None
+            inner = read_flow(queue, as_bytes(member_id(id, number)), fields[0]) if fields else None
             found.append((as_text(state), inner))
         return found
 
@@ -389,36 +390,3 @@ def _parts(jobs: Iterable[tuple[int, NewJob]]) -> Iterator[Part]:
     for position, (number, job) in enumerate(jobs):
         _, *args = follow_args(job)
         yield Part(position, (number, *args), len(job.payload), 2 + weight_of(job.shape))
-
-
-def _written(element: Element | None) -> bytes:
-    """A part of a flow as lua/flows/lib/flow.lua has it. The record of a call that takes results is in two parts."""
-    if element is None:
-        return b""
-    if isinstance(element, NewFlow):
-        kind = "chain" if element.is_chain else "group"
-        return packed(("", element.id, kind, str(int(element.results)), *map(_written, element.members)))
-    queue, id, record, due, rule = follow_args(element.job)
-    if not element.takes_results:
-        return packed((queue, id, record, due, rule))
-    head = write_record(element.job).partition(b"\n")[0]
-    return packed((queue, id, head + b"\n[[", due, rule, b"],{}]"))
-
-
-def _read_flow(queue: str, id: bytes, fields: list[bytes]) -> FlowView:
-    found = {name: as_text(value) for name, value in fields_of(fields).items()}
-    ended = found.get("ended_ms")
-    return FlowView(
-        flow_id(queue, as_text(id)),
-        queue,
-        FlowState(found["state"]),
-        total=int(found["total"]),
-        completed=int(found["completed"]),
-        failed=int(found["failed"]),
-        cancelled=int(found["cancelled"]),
-        sealed=found["sealed"] == "1",
-        made_ms=int(found["at"]),
-        ended_ms=None if ended is None else int(ended),
-        reason=found.get("reason"),
-        is_chain="chain" in found,
-    )
