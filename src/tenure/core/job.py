@@ -335,10 +335,11 @@ class QueueView:
     jobs that crashed; a worker runs only a few of them together, or one alone. `newer_layout`: the queue's layout
     version, if a newer release has written it; workers of this release claim nothing from it. `oldest_ms`: when the job
     that is next was enqueued; None: none waits, or the format has no such time. `ready_ms`: since when it has been
-    ready, at least: Redis does not keep that time of a job that was delayed or tried before, and then the jobs behind it
-    show it; None: none waits, or it is not known. `partitions`: see `app.queue_options`; 1: none. `repartition`: a
-    change of their number that is under way. `unreachable`: the partitions whose node of a cluster is lost; all other numbers, and `settings.max_length`, are without them.
-    `outgoing`: follow-up jobs, and word for flows, that other queues have not taken; `outgoing_ms`: since when.
+    ready, at least: Redis does not keep that time of a job that was delayed or tried before, and then the jobs behind
+    it show it; None: none waits, or it is not known. `partitions`: see `app.queue_options`; 1: none. `repartition`: a
+    change of their number that is under way. `unreachable`: the partitions whose node of a cluster is lost; all other
+    numbers, and `settings.max_length`, are without them. `outgoing`: follow-up jobs, and word for flows, that other
+    queues have not taken; `outgoing_ms`: since when.
     """
 
     name: str
