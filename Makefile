@@ -9,7 +9,7 @@
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser screenshot check faults proof mutants format docs site site-open compat crash bench ci clean run-env dev-env
+.PHONY: help demo test browser screenshot check faults proof mutants format docs site site-open compat crash histories bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes. Without bytecode each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -85,6 +85,9 @@ compat: ## Run the tests on other Pythons and Redis clients that are installed, 
 
 crash: dev-env ## Kill each queue's worker during a job and time the second run; writes a page (ARGS=--only=rq)
 	@$(BIN)/python -m bench.crash $(ARGS)
+
+histories: dev-env ## Let each queue work under faults, and list what was lost or ran twice; writes a page (ARGS=--only=rq)
+	@$(BIN)/python -m bench.histories $(ARGS)
 
 bench: dev-env ## Measure speed and cost beside other queues; writes a page (ONLY=tenure,rq ARGS=--quick)
 	@$(BIN)/python -m bench.performance $(if $(ONLY),--only $(ONLY)) $(ARGS)
