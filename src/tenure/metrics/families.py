@@ -35,7 +35,9 @@ OF_WORKERS: Final = {
     "tenure_retries_total": Family(
         _COUNTER, ("queue", "task"), "Attempts that failed or crashed, of jobs that run again."
     ),
-    "tenure_job_run_seconds": Family(_HISTOGRAM, ("queue", "task"), "How long handlers ran."),
+    "tenure_job_run_seconds": Family(
+        _HISTOGRAM, ("queue", "task"), "How long handlers ran. Each job of a batch has the time of its call."
+    ),
     "tenure_job_wait_seconds": Family(
         _HISTOGRAM, ("queue",), "How long jobs waited from enqueue to start, without delayed jobs and retries."
     ),
