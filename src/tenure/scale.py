@@ -130,7 +130,7 @@ class QueueLoad:
     also those in `narrow`. `due`: scheduled jobs and schedules that are due soon. `come`: a counter of the jobs that
     became ready. `arrivals`: how many become ready a second. `run_s`: the mean run time; None: not known.
     `ages`: for how many seconds some of the held jobs have run. `is_known`: whether Redis has the queue. `batch`: how
-    many jobs one slot runs together; `run_s` and `ages` are those of the call.
+    many jobs one slot runs together; `run_s` and `ages` are times of the call.
     """
 
     name: str
