@@ -23,7 +23,9 @@ from tests.support.mutants import MUTANTS, SUBJECTS, Mutant
 ROOT: Final = Path(__file__).parents[2]
 NOTICED: Final = Path(__file__).with_name("noticed.tsv")
 """A line for each mutant: its name, a tab, the test that noticed it."""
-SUITES: Final = ("tests/conformance", "tests/wire/native", "tests/faults/test_crash_matrix.py", "tests/property")
+SUITES: Final = ("tests/conformance", "tests/wire/native", "tests/property")
+CRASHES: Final = "tests/faults/test_crash_matrix.py"
+"""Every call of every operation is killed and repeated. It comes after the files that most likely notice a mutant."""
 OTHER_ENGINES: Final = "not hworker and not worqr and not queue-farm and not redis-work-queue and not sixth"
 FIRST: Final = {
     "Leases, answers, deaths": ("lease", "settle", "enqueue", "suspects", "giving_back", "full", "at_most_once"),
@@ -98,7 +100,7 @@ def _test_of(name: str, before: str | None) -> str | None:
     words = next(FIRST[subject] for subject, mutants in SUBJECTS.items() if name in [one.name for one in mutants])
     files = sorted(str(path.relative_to(ROOT)) for suite in SUITES for path in ROOT.glob(f"{suite}/**/test_*.py"))
     likely = [path for path in files if any(word in Path(path).name for word in words)]
-    for tests in ([before] if before else [], likely, [*(path for path in files if path not in likely), SUITES[2]]):
+    for tests in ([before] if before else [], [*likely, CRASHES], [path for path in files if path not in likely]):
         if tests and (found := _first_failure(name, tests)):
             return found
     return None
