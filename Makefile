@@ -46,7 +46,9 @@ check: dev-env ## Check style, types, import contracts and forbidden content
 	@sh scripts/check.sh $(BIN)
 
 # The random walks of `make test`, longer: those of the whole command, not of chosen scenarios.
-WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4
+# A forest of flows has 12 members and takes a second: FORESTS=80000 has a million members and takes a day.
+FORESTS := 2000
+WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4 TENURE_FORESTS=$(FORESTS)
 WALKING := tests/property tests/conformance/test_limits_walk.py tests/conformance/test_flow_walk.py \
     tests/conformance/test_forest_walk.py tests/wire/native/test_schedule_weeks.py \
     tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py

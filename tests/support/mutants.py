@@ -581,6 +581,10 @@ _FLOWS: Final = (
     Mutant("empty-inner-group-stays", "flow.end_if_over(id, flow.of(id))", ""),
     Mutant("unsealed-for-ever", "call('SADD', key('stopping'), id)", "", ("maintain",)),
     Mutant("sealed-but-still-listed", "call('ZREM', key('flows_unsealed'), id)\n  flow.end", "flow.end"),
+    Mutant("cancelled-chain-stays", "count(group, n, 'completed', -1)\n", "", ("flow_change",)),
+    Mutant("open-chain-goes-on", "not group.chain or group.state == 'open' or", "not group.chain or"),
+    Mutant("goes-on-behind-a-failure", "or call('HLEN', flow.key(id, ':failed')) > 0 then", "then"),
+    Mutant("forgotten-flow-goes-on", "call('HSET', flow.key(id), 'gone_ms', '0')\n", "", ("flow_change",)),
     Mutant("all-elements-begin-at-once", "if is_chain and n > 1 then", "if false then"),
 )
 SUBJECTS: Final = {
