@@ -44,6 +44,9 @@ class Intake:
         """The worker stops, and no part of it has failed."""
         self._disturbed = self._loop.create_future()
 
+    def note_heartbeat(self, accepted: bool) -> None:
+        self.is_refused = not accepted
+
     def stop(self, failed: bool = False) -> None:
         """Claim and start nothing from now on. `failed`: because a part of the worker cannot run."""
         if not self._stopped.done():
