@@ -36,6 +36,7 @@ OWN: Final = (
 CAUGHT_BY: Final = {
     # No token, or not one that grows.
     "settle-without-token": "S42",
+    "group-ends-early": "S76",
     "extend-without-token": "S42",
     "token-stands-still": "S06",
     "token-of-the-clock": "S31",
