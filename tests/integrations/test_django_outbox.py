@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core.management import call_command
-from django.db import connections
+from django.db import connections, transaction
+from django.test import override_settings
 from sqlalchemy import Engine, create_engine, inspect, make_url
 
+from tenure import InvalidArgument, NotConfigured, PayloadTooLarge
+from tenure.integrations.django.outbox import enqueue_in_transaction, relayed_outbox
 from tenure.outbox import Outbox, Relay, once
 from tests.support.django_project import Site, site
+from tests.support.django_site import tasks
 from tests.support.postgres import Postgres, binaries
 
 __all__ = ["site"]
+BACKEND = "tenure.integrations.django.TenureBackend"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -86,3 +91,61 @@ def test_rows_become_jobs_and_effects_are_there_once(site: Site, migrated: Engin
     assert handle.job.result(timeout=5) is True
     [done] = apps.get_model("tenure", "Done").objects.using("other")
     assert done.pk == ("default", handle.id)
+
+
+class ToOther:
+    """Has the tables of Tenure in the database `other`."""
+
+    def db_for_write(self, model: Any, **_: Any) -> str | None:
+        return "other" if model._meta.app_label == "tenure" else None
+
+
+@pytest.fixture
+def routed(migrated: Engine) -> Iterator[Engine]:
+    with override_settings(DATABASE_ROUTERS=[ToOther()]):
+        yield migrated
+
+
+@pytest.fixture
+def outbox(routed: Engine) -> Iterator[Outbox]:
+    outbox = relayed_outbox()
+    yield outbox
+    assert outbox.engine is not None
+    outbox.engine.dispose()
+
+
+@pytest.mark.parametrize("kind", ["django", "tenure"])
+def test_a_transaction_of_django_makes_a_job_if_it_commits(site: Site, outbox: Outbox, kind: str) -> None:
+    task: Any = tasks.add
+    if kind == "tenure":
+        task = site.app.task(name="add")(lambda first, second: first + second)
+    assert outbox.engine is not None
+    with transaction.atomic("other"):
+        handle = enqueue_in_transaction(task, 2, second=3)
+        assert Relay(outbox, outbox.engine).step() is None
+    with transaction.atomic("other"):
+        enqueue_in_transaction(task, 2, second=3)
+        transaction.set_rollback(True, "other")
+    assert outbox.status(outbox.engine).waiting == 1
+    assert Relay(outbox, outbox.engine).step() == 1
+    site.app.testing().drain()
+    of_django = kind == "django"
+    found = task.get_result(f"{handle.queue}:{handle.id}").return_value if of_django else handle.job.result(timeout=5)
+    assert found == 5
+
+
+def test_bad_uses_in_a_transaction_of_django(site: Site, routed: Engine) -> None:
+    with pytest.raises(InvalidArgument, match=r"'other' has no transaction here. Write `with transaction.atomic\(\):`"):
+        enqueue_in_transaction(tasks.add, 1)
+    both = {"default": {"BACKEND": BACKEND}, "own": {"BACKEND": BACKEND, "OPTIONS": {"url": site.url}}}
+    with transaction.atomic("other"):
+        with pytest.raises(TypeError, match="Argument second of task"):
+            enqueue_in_transaction(tasks.add, 1, second={1})
+        with pytest.raises(PayloadTooLarge):
+            enqueue_in_transaction(tasks.echo, "x" * 2_000_000)
+        with override_settings(TASKS=both), pytest.raises(InvalidArgument, match="backend 'own' has another one"):
+            enqueue_in_transaction(tasks.add.using(backend="own"), 1)
+    assert apps.get_model("tenure", "OutboxRow").objects.using("other").count() == 0
+    Outbox(site.app).metadata.drop_all(routed)
+    with pytest.raises(NotConfigured, match=r"no table 'tenure_outbox'\. Make it with"), transaction.atomic("other"):
+        enqueue_in_transaction(tasks.add, 1)
