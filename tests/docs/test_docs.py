@@ -44,7 +44,7 @@ class Block:
     text: str
     file: str | None
     package: str | None = None
-    """The block is code for this package, and a script of its own."""
+    """The block is for this package: a script of its own in Python or for bash, or a file."""
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -120,12 +120,14 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path, server: RedisS
     for number, block in enumerate(blocks_of(page)):
         if block.package and find_spec(block.package) is None:
             continue
-        if block.package:
-            script = tmp_path / f"block{number}.py"
-            write(script, block.text)
-            run([sys.executable, str(script)], tmp_path, environment | {"PYTHONWARNINGS": "ignore"})
-        elif block.file:
+        if block.file:
             write(tmp_path / block.file, block.text)
+        elif block.package:
+            others = environment | {"PYTHONWARNINGS": "ignore", "PYTHONPATH": str(tmp_path)}
+            script = tmp_path / f"block{number}"
+            write(script, block.text)
+            interpreter = ["bash", "-euo", "pipefail"] if block.kind == "sh" else [sys.executable]
+            run([*interpreter, str(script)], tmp_path, others)
         elif block.kind == "python":
             script = tmp_path / f"block{number}.py"
             script.write_text(block.text)

@@ -61,6 +61,12 @@ def test_a_worker_logs_as_the_settings_say_and_restarts_on_changes_in_debug() ->
     assert arguments("jobs", ["mails"], target, reload=True) == ["jobs", "mails", "--app", target]
 
 
+def test_a_relay_has_the_database_of_the_settings(site: Site, manage: Callable[..., str]) -> None:
+    manage("migrate", "--verbosity", "0")
+    assert "Outbox tenure_outbox: 0 rows wait" in manage("tenure", "relay", "--status")
+    assert "The effects of 0 jobs" in manage("tenure", "sql-clean", "--older-than", "30d")
+
+
 def test_its_processes_find_the_modules_of_a_project_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "lib")
     monkeypatch.setattr(sys, "argv", ["shop/manage.py", "tenure", "worker"])

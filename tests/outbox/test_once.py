@@ -128,6 +128,29 @@ def test_old_effects_are_forgotten(engine, running, monkeypatch) -> None:
         assert first
 
 
+def test_a_database_that_restarts_in_a_run_fails_it_and_the_next_has_the_effect(app, engine, request) -> None:
+    if engine.dialect.name == "sqlite":
+        pytest.skip("no server of SQLite goes away")
+    server = request.getfixturevalue("postgres")
+    runs: list[int] = []
+
+    @app.task(name="pay", retries=3)
+    def pay(order: int) -> None:
+        runs.append(order)
+        with Session(engine) as session, session.begin(), once(session) as first:
+            assert first
+            session.execute(insert(PAYMENTS).values(order=order))
+            if len(runs) == 1:
+                server.stop()
+                server.start()
+
+    handle = pay.enqueue(7)
+    for _ in range(3):
+        app.testing().drain(raises=False)
+        app.testing().advance(seconds=60)
+    assert (handle.state(), runs, paid(engine)) == ("completed", [7, 7], 1)
+
+
 def test_bad_uses(engine, running, monkeypatch) -> None:
     with Session(engine) as session, session.begin():
         with once(session) as first, pytest.raises(PayloadInvalid):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -13,10 +14,10 @@ from tests.support.waiting import until
 
 
 @contextmanager
-def served(asgi: ASGIApp) -> Iterator[int]:
+def served(asgi: ASGIApp, lifespan: Literal["on", "off"] = "off") -> Iterator[int]:
     """Serve an app, and yield its port."""
     config = uvicorn.Config(
-        asgi, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1, ws="none", http="h11"
+        asgi, port=0, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1, ws="none", http="h11"
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import MsgspecError, msgpack
-from sqlalchemy import Insert, MetaData, Select, case, func, insert, select
+from sqlalchemy import MetaData, Select, case, func, insert, select
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
@@ -134,12 +134,16 @@ class Outbox:
         the job. Raises `InvalidArgument` (also in autocommit), `PayloadTooLarge` and `NotConfigured` (no such table).
         """
         connection = connection_of(session, "await outbox.aenqueue(session, call)")
-        job = self._client.follow_up(call, "call")
+        handle, row = self._row(call)
+        made = insert(self.rows).values(row)
+        if connection.dialect.name == "postgresql":
+            # It sends the notification with the commit, and only one for each transaction.
+            made = made.returning(func.pg_notify(self.table, ""))
         try:
-            connection.execute(self._insert(job, connection.dialect.name))
+            connection.execute(made)
         except DBAPIError as error:
             raise explained(error, self.table) from error
-        return OutboxHandle(job.queue, job.id, self._client)
+        return handle
 
     async def aenqueue(self, session: AnyAsyncSession, call: TaskCall[Any]) -> OutboxHandle:
         """Write a job into the transaction of an async session or connection: see `enqueue`.
@@ -148,17 +152,17 @@ class Outbox:
         """
         return await checked_async(session).run_sync(self.enqueue, call)
 
-    def _insert(self, job: NewJob, dialect: str) -> Insert:
-        made = insert(self.rows).values(
-            id=job.id,
-            namespace=self.namespace,
-            queue=job.queue,
-            task=job.task,
-            job=_encode(job),
-            made_ms=int(time.time() * SECOND),
-        )
-        # PostgreSQL sends the notification with the commit, and only one for each transaction.
-        return made.returning(func.pg_notify(self.table, "")) if dialect == "postgresql" else made
+    def _row(self, call: TaskCall[Any]) -> tuple[OutboxHandle, dict[str, Any]]:
+        """Return the handle of a call, and the columns of its row."""
+        job = self._client.follow_up(call, "call")
+        return OutboxHandle(job.queue, job.id, self._client), {
+            "id": job.id,
+            "namespace": self.namespace,
+            "queue": job.queue,
+            "task": job.task,
+            "job": _encode(job),
+            "made_ms": int(time.time() * SECOND),
+        }
 
     def status(self, engine: Engine) -> OutboxStatus:
         """Count the rows that are not jobs yet.

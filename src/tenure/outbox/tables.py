@@ -86,12 +86,16 @@ def lock_for_writes(connection: Connection, table: Table) -> None:
     connection.execute(update(table).where(false()).values({table.c[0].name: table.c[0]}))
 
 
+def is_missing(error: BaseException | None) -> bool:
+    """Return whether this is a driver's error for a table that does not exist."""
+    return getattr(error, "sqlstate", None) == _UNDEFINED_TABLE or "no such table" in str(error)
+
+
 def explained(error: DBAPIError, table: str) -> Exception:
     """Return the error for a table that does not exist, or else the error as it is."""
-    is_missing = getattr(error.orig, "sqlstate", None) == _UNDEFINED_TABLE or "no such table" in str(error.orig)
-    if not is_missing:
+    if not is_missing(error.orig):
         return error
     return NotConfigured(
-        f"The database has no table {table!r}. Make it with outbox.create(engine), or with Alembic from "
-        "outbox.metadata."
+        f"The database has no table {table!r}. Make it with outbox.create(engine), with Alembic from outbox.metadata, "
+        "or with `manage.py migrate` of Django."
     )

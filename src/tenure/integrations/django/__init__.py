@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from tenure.integrations.django.backend import TenureBackend as TenureBackend
     from tenure.integrations.django.commit import enqueue_on_commit as enqueue_on_commit
     from tenure.integrations.django.options import task as task
+    from tenure.integrations.django.outbox import enqueue_in_transaction as enqueue_in_transaction
     from tenure.integrations.django.project import DjangoApp
 
     app: DjangoApp
 
-__all__ = ["TenureBackend", "app", "enqueue_on_commit", "task"]
+__all__ = ["TenureBackend", "app", "enqueue_in_transaction", "enqueue_on_commit", "task"]
 
 
 def __getattr__(name: str) -> Any:
@@ -37,6 +38,10 @@ def __getattr__(name: str) -> Any:
             from tenure.integrations.django.commit import enqueue_on_commit
 
             return enqueue_on_commit
+        case "enqueue_in_transaction":
+            from tenure.integrations.django.outbox import enqueue_in_transaction
+
+            return enqueue_in_transaction
         case "task":
             from tenure.integrations.django.options import task
 

@@ -10,6 +10,7 @@ from django.core.checks import CheckMessage
 from django.utils import timezone
 
 from tenure.app.tasks import Task as BoundTask
+from tenure.client.call import TaskCall
 from tenure.client.handle import JobHandle
 from tenure.core.errors import InvalidArgument, NotConfigured, UnsupportedFeature
 from tenure.core.job import JobView
@@ -119,10 +120,10 @@ class TenureBackend(BaseTaskBackend):
 
         return check_backend(self)
 
-    def check_call(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise what the enqueue of this call would raise, without Redis."""
+    def call_of(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskCall[Any]:
+        """Return Tenure's call of a task. Sends nothing, and raises what the enqueue of this call would raise."""
         bound, args, kwargs = self._call(task, args, kwargs)
-        bound.call(*args, **kwargs)
+        return bound.call(*args, **kwargs)
 
     def _call(
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -18,11 +18,11 @@ def enqueue_on_commit(task: Any, /, *args: Any, **kwargs: Any) -> None:
             enqueue_on_commit(confirm, order.pk)
 
     `task`: a task of Tenure or of Django. The arguments are checked at once, so that a wrong one rolls the transaction
-    back. A rollback drops the call; a process that dies between the commit and the enqueue loses it. Raises what
-    `enqueue` raises for wrong arguments.
+    back. A rollback drops the call; a process that dies between the commit and the enqueue loses it:
+    `enqueue_in_transaction` does not. Raises what `enqueue` raises for wrong arguments.
     """
     if isinstance(task, Task):
         task.call(*args, **kwargs)
-    elif (check := getattr(task.get_backend(), "check_call", None)) is not None:
-        check(task, args, kwargs)
+    elif (call_of := getattr(task.get_backend(), "call_of", None)) is not None:
+        call_of(task, args, kwargs)
     transaction.on_commit(partial(task.enqueue, *args, **kwargs))

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import django
 from django.apps import apps
 
 from tenure.integrations.django import registry
 from tenure.integrations.django.project import DjangoApp
+
+if TYPE_CHECKING:
+    from tenure.outbox import Outbox
 
 if not apps.ready:
     django.setup()
@@ -19,6 +24,13 @@ registry.discover()
 def app() -> DjangoApp:
     """Return the app of the project."""
     return registry.project_app()
+
+
+def outbox() -> Outbox:
+    """Return the outbox of the project, for `manage.py tenure relay`."""
+    from tenure.integrations.django.outbox import relayed_outbox
+
+    return relayed_outbox()
 
 
 class _Of:

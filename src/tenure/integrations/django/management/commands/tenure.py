@@ -16,6 +16,8 @@ from tenure.bootstrap import command_of
 from tenure.core.hints import did_you_mean
 
 TARGET: Final = "tenure.integrations.django.worker"
+OF_OUTBOX: Final = ("relay", "sql-clean")
+"""Commands on the outbox of the project."""
 
 
 class Command(BaseCommand):
@@ -51,6 +53,8 @@ class Command(BaseCommand):
 
 def arguments(name: str, words: Sequence[str], target: str, *, reload: bool) -> list[str]:
     """Return the arguments of `tenure`. The log is the one of the settings; with DEBUG, changes restart a worker."""
+    if name in OF_OUTBOX:
+        return [name, f"{TARGET}:outbox", *words]
     if name != "worker":
         return [name, *words, "--app", target]
     added = [] if "--log-by-app" in words else ["--log-by-app"]
