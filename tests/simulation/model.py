@@ -56,7 +56,7 @@ class Seen:
 @dataclass(slots=True)
 class Doing:
     """An operation. `ids`: jobs that it acts on. `adds`: jobs that it may add. `settles`: outcomes by job, with the
-    token of the lease. `did`: jobs that it has changed. `over`: it has returned its answer, and may do nothing more."""
+    token of the lease. `did`: jobs that it has changed. `over`: it has returned its answer, and may do nothing more. `failed`: a call of it had no reply."""
 
     kind: str
     actor: str
@@ -66,6 +66,7 @@ class Doing:
     settles: dict[str, tuple[int | str, Outcome]] = field(default_factory=dict)
     did: set[str] = field(default_factory=set)
     over: bool = False
+    failed: bool = False
 
 
 @dataclass(slots=True)
@@ -105,8 +106,8 @@ class Group:
 class Model:
     """All queues. `may`: settings by name, each with the values that it may have while a change of it is under way."""
 
-    def __init__(self, silence_ms: int, max_crashes: int) -> None:
-        self.silence_ms, self.max_crashes = silence_ms, max_crashes
+    def __init__(self, silence_ms: int, max_crashes: int, has_results: bool) -> None:
+        self.silence_ms, self.max_crashes, self.has_results = silence_ms, max_crashes, has_results
         self.jobs: dict[str, Job] = {}
         self.births = count()
         self.lines: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -125,13 +126,18 @@ class Model:
         for queue in queues:
             self.signs[worker, queue] = max(now, self.signs.get((worker, queue), 0))
 
-    def holds(self, worker: str, id: str, token: int | str) -> bool:
-        """Whether the worker holds the job with this token."""
+    def is_held_by(self, worker: str, id: str, token: int | str | None = None) -> bool:
+        """Whether the worker holds the job, with this token."""
         seen = self.jobs[id].seen if id in self.jobs else None
-        return seen is not None and (seen.state, seen.worker, seen.token) == (State.ACTIVE, worker, token)
+        return seen is not None and seen.worker == worker and token in (None, seen.token)
 
     def new_of(self, id: str) -> NewJob:
         return self.jobs[id].new
+
+    def drop(self, id: str) -> None:
+        """The job was removed where it was not seen."""
+        self.jobs[id].seen = None
+        self._out_of_line(self.jobs[id])
 
     def alive(self) -> list[str]:
         """Jobs that have not ended."""
@@ -141,7 +147,7 @@ class Model:
         """Compare all jobs with those before the last call. Raises `Violation`."""
         changed = [id for id, job in self.jobs.items() if job.seen != seen.get(id)]
         if self.moving:
-            changed = [id for id in changed if id in seen or self.jobs[id].state not in WAITING]
+            changed = [id for id in changed if id in seen or self.jobs[id].state is State.ACTIVE]
         was = {id: self.jobs[id].seen for id in changed}
         born = [id for id in seen if id not in self.jobs or (self.jobs[id].seen is None and id in doing.adds)]
         changed = [id for id in changed if id not in born]
@@ -247,7 +253,7 @@ class Model:
     ) -> None:
         expected = {ENDED_BY[type(outcome)]}
         if isinstance(outcome, Completed):
-            expected = {State.COMPLETED} if outcome.result_ttl_ms else {GONE}
+            expected = {State.COMPLETED} if outcome.result_ttl_ms and self.has_results else {GONE}
             job.ends[State.COMPLETED] += state is GONE
             self.expected.update((new.id, new) for new in outcome.follow)
         elif isinstance(outcome, Retried):

@@ -133,7 +133,7 @@ class Stage:
         self.options = Options()
         self.names: dict[tuple[str, str], str] = {}
         self.numbers, self.births = itertools.count(), itertools.count()
-        self.model = Model(LEASE_MS + GRACE_MS, self.options.max_crashes)
+        self.model = Model(LEASE_MS + GRACE_MS, self.options.max_crashes, Feature.RESULTS in self.entry.features)
         self.is_partitioned = Feature.PARTITIONS in self.entry.features and self.seed % PARTITIONED == 0
         self.pass_time(0)
         self.observer = self.make_engine()
@@ -232,6 +232,7 @@ class Stage:
         """Give an operation the reply to its call. It makes its next call, or ends."""
         steps, doing, strand.call = strand.steps, strand.doing, None
         assert doing is not None
+        doing.failed = doing.failed or error is not None
         try:
             call = steps.send(reply) if error is None else steps.throw(error)
             while isinstance(call, Draw | Work):
@@ -247,6 +248,8 @@ class Stage:
 
     def execute(self, call: Command | Invoke, doing: Doing) -> tuple[Reply, TenureError | None]:
         """Let Redis execute the call, and compare all jobs with the model."""
+        if self.is_partitioned:
+            self.observer = self.make_engine()  # one that was there before would trust an old map for a minute
         reply, views = self.line.read_after(call, *map(self.observer.queue, QUEUES))
         error = reply if isinstance(reply, TenureError) else None
         require(error is None or not isinstance(error, ReplyError) or error.prefix.startswith("TN"), f"{error!r}")
