@@ -28,6 +28,7 @@ from tests.support.world import BOOM
 Operation: TypeAlias = Generator[Any, Any, None]
 QUEUES: Final = ("q", "p")
 LANES: Final = ("A", "B")
+KEYS: Final = ("k", "l")
 TASK: Final = "t"
 RECORD_MS: Final = 7 * 24 * HOUR
 LATE_MS: Final = 30_000
@@ -42,7 +43,7 @@ CONFLICTS: Final = (Conflict.REJECT, Conflict.EXISTING, Conflict.REPLACE, Confli
 
 @dataclass
 class Process:
-    """A client, a worker or a keeper. `held`: the leases that a worker knows. `orphans`: what its last heartbeat named.
+    """A client, a worker or a keeper. `held`: the leases that a worker knows; `old`: others, which it has lost. `orphans`: what its last heartbeat named.
     `failed`: jobs of a client whose enqueue ended in doubt, which it enqueues again."""
 
     name: str
@@ -53,8 +54,10 @@ class Process:
     numbers: Callable[[], int]
     dead: list[str]
     partitioned: bool = False
+    subject: str = ""
     stopped: bool = False
     held: dict[str, Lease] = field(default_factory=dict)
+    old: list[Lease] = field(default_factory=list)
     orphans: frozenset[Any] = frozenset()
     failed: list[NewJob] = field(default_factory=list)
     is_claiming: bool = False
@@ -71,22 +74,22 @@ class Process:
 
     def shape(self, draw: random.Random) -> Shape:
         """Where a new job waits: plain, in a lane, under limits, with a key, or for a share."""
-        options: list[Shape] = [Shape()]
+        options: dict[str, list[Shape]] = {"plain": [Shape()]}
         if self.has(Feature.LANES):
-            options += 3 * [Shape(lane=draw.choice(LANES))]
+            options["lane"] = 2 * [Shape(lane=draw.choice(LANES))]
         if self.has(Feature.LANE_POLICIES):
-            options.append(Shape(lane="C", lane_limit=2))
+            options["lane"].append(Shape(lane="C", lane_limit=2))
         if self.has(Feature.LIMITS) and not self.partitioned:
             names = draw.choice([["a"], ["b"], ["a", "b"], ["rate"], ["b", "rate"]])
             of = tuple(replaced(CODE[name], cost=draw.choice([1, 1, 2])) for name in names)
-            options += [Shape(limits=of), Shape(limits=of), Shape(limits=of, lane=draw.choice(LANES))]
-            options.append(Shape(limits=of, share=draw.choice("xy")))
+            where = Shape(lane=draw.choice(LANES)), Shape(share=draw.choice("xy")), Shape(), Shape()
+            options["limit"] = [replaced(shape, limits=of) for shape in where]
         if self.has(Feature.UNIQUE_KEYS):
-            rule = UniqueRule(draw.choice("kl"), draw.choice([Until.ENDED, Until.ENDED, Until.STARTED]))
-            options += 3 * [Shape(unique=replaced(rule, conflict=draw.choice(CONFLICTS)))]
+            rule = UniqueRule(draw.choice(KEYS), draw.choice([Until.ENDED, Until.ENDED, Until.STARTED]))
+            options["unique"] = 3 * [Shape(unique=replaced(rule, conflict=draw.choice(CONFLICTS)))]
         if self.has(Feature.PRIORITIES):
-            options.append(Shape(priority=draw.choice([-5, 5])))
-        return draw.choice(options)
+            options["priority"] = [Shape(priority=draw.choice([-5, 5]))]
+        return draw.choice(options.get(self.subject) or [shape for some in options.values() for shape in some])
 
     def enqueue(self, draw: random.Random, doing: Doing) -> Operation:
         queue, shape = draw.choice(QUEUES), self.shape(draw)
@@ -223,7 +226,7 @@ class Process:
         known = yield from self.engine.schedules.schedule(queue, name)
         if known[1] is None:
             spec = schedule_of(queue, f"{name}.{self.numbers()}", name, draw.choice(list(CatchUp)))
-            first = rules.first(spec, self.clock())
+            first = self.model.first_ticks[spec.payload.decode()] = rules.first(spec, self.clock())
             yield from self.engine.schedules.put_schedule(spec, rules.digest_of(spec), "", first, first)
 
     def repartition(self, draw: random.Random, doing: Doing) -> Operation:
@@ -255,10 +258,14 @@ class Process:
         require(is_right, f"a claim of {self.name} returned {sorted(got)}, and took {sorted(doing.did)}")
         for id, lease in got.items():
             require(lease.token in self.model.jobs[id].tokens, f"the token of {id} is another one")
+        self.old += [self.held[id] for id in got if id in self.held]
         self.held.update(got)
 
     def settle(self, draw: random.Random, doing: Doing) -> Operation:
         if not self.held:
+            return
+        if self.old and draw.random() < 0.3:
+            yield from self.settle_these([(self.old.pop(), Completed(b"r", 0))], doing)
             return
         first = draw.choice(list(self.held.values()))
         chosen = [first]
@@ -267,14 +274,16 @@ class Process:
         elif draw.random() < 0.3:
             chosen = list(self.held.values())[:3]
             chosen = chosen if not any(lease.group for lease in chosen) else [first]
-        settlements = [(lease, self.outcome(draw, lease)) for lease in chosen]
-        doing.settles.update((lease.record.id, (lease.token, outcome)) for lease, outcome in settlements)
         for lease in chosen:
             del self.held[lease.record.id]
+        yield from self.settle_these([(lease, self.outcome(draw, lease)) for lease in chosen], doing)
+
+    def settle_these(self, settlements: list[tuple[Lease, Outcome]], doing: Doing) -> Operation:
+        doing.settles.update((lease.record.id, (lease.token, outcome)) for lease, outcome in settlements)
         answers = yield from self.engine.settle(settlements)
-        for lease, answer in zip(chosen, answers, strict=True):
+        for (lease, outcome), answer in zip(settlements, answers, strict=True):
             did = lease.record.id in doing.did
-            require(answer == did, f"settle of {lease.record.id} with {doing.settles[lease.record.id]} answers {answer}")
+            require(answer == did, f"settle of {lease.record.id} with {outcome} answers {answer}")
 
     def outcome(self, draw: random.Random, lease: Lease) -> Outcome:
         options: list[Outcome] = [Completed(b"r", 0), Completed(b"r", 0), Completed(b"r", RECORD_MS), Failed(BOOM)]
@@ -296,7 +305,8 @@ class Process:
         for ref in known:
             if ref in reply.lost:
                 require(not self.model.is_held_by(self.name, ref.id, ref.token), f"a heartbeat says that {ref.id} is lost")
-                self.held.pop(ref.id, None) if self.held.get(ref.id) is known[ref] else None
+                if self.held.get(ref.id) is known[ref]:
+                    self.old.append(self.held.pop(ref.id))
             else:
                 require(held[ref], f"a heartbeat says that {ref.id} is held")
         self.orphans, before = frozenset(lease.ref for lease in reply.orphaned), self.orphans
@@ -325,6 +335,7 @@ class Process:
 
     def leave(self, draw: random.Random, doing: Doing) -> Operation:
         """A worker stops, and gives back what it holds."""
+        self.old += self.held.values()
         self.held.clear()
         count = yield from self.engine.leave(self.name, QUEUES)
         require(count == len(doing.did), f"leave of {self.name} answers {count}, and gave back {sorted(doing.did)}")
@@ -360,6 +371,13 @@ WEIGHTS: Final[Mapping[str, Mapping[str, int]]] = {
     "keeper": {"keep": 1, "tend": 2},
 }  # fmt: skip
 """Strands by name, and their operations. A strand makes one call at a time; a process may have several."""
+SUBJECTS: Final = ("", "plain", "lane", "limit", "unique", "schedule", "flow")
+"""What most jobs of a history are about. Empty: everything."""
+BY_SUBJECT: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
+    "plain": {"client": {"enqueue": 8, "enqueue_again": 2, "cancel": 1, "discard": 1, "retry": 1}, "tend": {"tend": 1}},
+    "schedule": {"client": {"schedule": 4, "enqueue": 1, "cancel": 1}, "tend": {"tick": 4, "tend": 1}},
+    "flow": {"client": {"flow": 6, "enqueue": 2, "cancel": 1, "discard": 1, "stop_flow": 1}, "tend": {"tend": 1}},
+}
 STRANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("client",),
     "worker": ("claim", "settle", "beat", "tend"),

@@ -118,6 +118,7 @@ class Model:
         self.expected: dict[str, NewJob] = {}
         """Jobs that may come with any call: those that follow the completion of another."""
         self.ticks: set[tuple[str, int]] = set()
+        self.first_ticks: dict[str, int] = {}
         self.moving = False
         """Whether the jobs move to other partitions: one on its way is not seen."""
 

@@ -18,9 +18,22 @@ from tenure.core.flows import FlowState
 from tenure.core.job import JobView, NewJob, QueueView, State
 from tenure.core.limits import HOUR
 from tenure.core.outcome import Completed
+from tenure.core.schedules.schedule import StoredSchedule
+from tenure.core.shape import Shape, UniqueRule
 from tenure.core.steps import Command, Draw, Invoke, Reply, Work
 from tenure.testing.server import RedisServer
-from tests.simulation.actors import LANES, QUEUES, STRANDS, TASK, WEIGHTS, Process
+from tests.simulation.actors import (
+    BY_SUBJECT,
+    KEYS,
+    LANES,
+    QUEUES,
+    STEP_MS,
+    STRANDS,
+    SUBJECTS,
+    TASK,
+    WEIGHTS,
+    Process,
+)
 from tests.simulation.model import Doing, Model, Seen, Violation, require
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
 from tests.support.named import Named
@@ -69,7 +82,7 @@ def history(seed: int, count: int = ACTIONS) -> list[Action]:
         elif chance < 0.05:
             actions += _outage(draw)
         elif chance < 0.12:
-            actions.append(Action("time", number=draw.choice([100, 1_000, 5_000, 31_000, 61_000, HOUR])))
+            actions.append(Action("time", number=draw.choice([100, 600, 5_000, 31_000, 61_000, HOUR])))
         elif chance < 0.16:
             actions.append(Action("deliver", number=draw.randrange(LATE_MOST)))
         elif chance < 0.2:
@@ -97,6 +110,10 @@ def _outage(draw: random.Random) -> list[Action]:
             actions += [Action("call", one, "beat", "ok", draw.randrange(10**9)) for _ in range(2)]
     tends = [Action("call", one, "tend", "ok", draw.randrange(10**9)) for one in WORKERS]
     return [*actions, *tends] + [Action("wake", who)] * (draw.random() < 0.7)
+
+
+def shape_with(key: str) -> Shape:
+    return Shape(unique=UniqueRule(key))
 
 
 def name_of(call: Command | Invoke) -> str:
@@ -135,6 +152,7 @@ class Stage:
         self.numbers, self.births = itertools.count(), itertools.count()
         self.model = Model(LEASE_MS + GRACE_MS, self.options.max_crashes, Feature.RESULTS in self.entry.features)
         self.is_partitioned = Feature.PARTITIONS in self.entry.features and self.seed % PARTITIONED == 0
+        self.subject = SUBJECTS[self.seed % len(SUBJECTS)]
         self.pass_time(0)
         self.observer = self.make_engine()
         self.processes = [self.make_process(kind) for kind in PROCESSES]
@@ -149,7 +167,7 @@ class Stage:
     def make_process(self, kind: str) -> Process:
         name = f"{kind}{next(self.births)}"
         numbers = self.numbers.__next__
-        return Process(name, kind, self.make_engine(), self.model, lambda: self.clock, numbers, self.dead, self.is_partitioned)
+        return Process(name, kind, self.make_engine(), self.model, lambda: self.clock, numbers, self.dead, self.is_partitioned, self.subject)
 
     def make_strands(self, process: Process) -> dict[str, Strand]:
         return {name: Strand(Session(f"{process.name}.{name}")) for name in STRANDS[process.kind]}
@@ -222,7 +240,7 @@ class Stage:
             self.advance(strand, reply, error)
 
     def begin(self, process: Process, strand: Strand, name: str, draw: random.Random) -> None:
-        weights = WEIGHTS[name]
+        weights = BY_SUBJECT.get(self.subject, {}).get(name) or WEIGHTS[name]
         kind = draw.choices(list(weights), list(weights.values()))[0]
         strand.doing = Doing(kind, process.name, self.clock)
         strand.steps = getattr(process, kind)(draw, strand.doing)
@@ -325,6 +343,9 @@ class Stage:
         for queue in QUEUES:
             if engine.schedules is not None:
                 for name in ("s1", "s2"):
+                    _, stored = yield from engine.schedules.schedule(queue, name)
+                    if stored is not None:
+                        self.check_schedule(stored)
                     yield from engine.schedules.remove_schedule(queue, name)
             if Feature.PAUSE in engine.features:
                 yield from engine.settings.configure(queue, paused=False)
@@ -333,6 +354,14 @@ class Stage:
                 for lane in LANES:
                     yield from engine.lanes.resume_lane(queue, lane)
                     self.model.may[f"parked {queue}", lane] = {False}
+
+    def check_schedule(self, stored: StoredSchedule) -> None:
+        """Every planned time until the next one had a job, or was counted as missed."""
+        name, state = (stored.spec.payload.decode() if stored.spec else ""), stored.state
+        planned = (state.planned_ms - self.model.first_ticks[name]) // STEP_MS
+        ran = sum(of == name for of, _ in self.model.ticks)
+        require(state.runs == ran, f"schedule {name} counts {state.runs} runs, and had {ran}")
+        require(ran + state.missed == planned, f"schedule {name}: {ran} ran, {state.missed} missed, of {planned}")
 
     def whole(self, process: Process, steps: Any, doing: Doing | None = None) -> None:
         """Run an operation to its end."""
@@ -370,6 +399,8 @@ class Stage:
                 require(has_succeeded or not good or group.stopping or not group.sealed, f"{id} has not completed")
                 require(self.has_followed(group.end), f"the end of {id} was not followed")
                 require(has_succeeded == self.has_followed(group.success), f"{id}: what follows success")
+        if Feature.UNIQUE_KEYS in self.entry.features:
+            self.check_keys()
         if self.observer.limits is not None:
             for name in ("a", "b", "rate"):
                 active = self.line.read(self.observer.limits.limit(name))[0].active
@@ -377,6 +408,19 @@ class Stage:
         self.line.ask(Command(("DEL", CLOCK)))
         wrong = self.entry.audit(self.server, NAMESPACE)
         require(not wrong, "; ".join(wrong))
+
+    def check_keys(self) -> None:
+        """All jobs have ended, so each key is free."""
+        probe = self.make_process("client")
+        for queue in QUEUES:
+            jobs = [NewJob(queue, f"{queue}-{key}", b"", task=TASK, shape=shape_with(key)) for key in KEYS]
+            doing = Doing("enqueue", probe.name, self.clock)
+            self.whole(probe, probe.add(jobs, doing), doing)
+            require(len(doing.did) == len(KEYS), f"keys of {queue} are held by jobs that have ended")
+            doing = Doing("discard", probe.name, self.clock, doing.did)
+            for job in jobs:
+                self.whole(probe, probe.engine.discard(queue, job.id), doing)
+                doing.over = False
 
     def has_followed(self, new: NewJob) -> bool:
         return not {new.id, f"{new.id}-1"}.isdisjoint(self.model.jobs)
