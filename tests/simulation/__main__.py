@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 
 from tenure.testing.server import RedisServer, available_binaries
+from tests.simulation.history import ACTIONS
 from tests.simulation.reading import Line
 from tests.simulation.run import play, report
-from tests.simulation.scheduler import ACTIONS
 from tests.support import mutants
 from tests.support.engines import ENTRIES, SIXTH
 
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--mutant", help="break a script of the native queue, as tests/support/mutants.py names it")
     parser.add_argument("--keep-going", action="store_true", help="play all seeds, whatever fails")
     asked = parser.parse_args()
+    logging.getLogger("tenure").setLevel(logging.ERROR)
     if asked.mutant:
         mutants.apply(asked.mutant)
     failures = 0

@@ -6,7 +6,7 @@ Each operation says in its `Doing` what it may change before it makes a call, an
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from typing import Any, Final, TypeAlias
@@ -21,7 +21,8 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules import rules
 from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
 from tenure.core.shape import Conflict, Shape, UniqueRule, Until
-from tests.simulation.model import Doing, Group, Job, Model, require
+from tests.simulation.model import Model
+from tests.simulation.values import Doing, Group, require
 from tests.support.schedules import tick_of
 from tests.support.world import BOOM
 
@@ -43,7 +44,9 @@ CONFLICTS: Final = (Conflict.REJECT, Conflict.EXISTING, Conflict.REPLACE, Confli
 
 @dataclass
 class Process:
-    """A client, a worker or a keeper. `held`: the leases that a worker knows; `old`: others, which it has lost. `orphans`: what its last heartbeat named.
+    """A client, a worker or a keeper. `held`: the leases that a worker knows; `old`: others, which it has lost.
+
+    `orphans`: what its last heartbeat named.
     `failed`: jobs of a client whose enqueue ended in doubt, which it enqueues again."""
 
     name: str
@@ -123,15 +126,18 @@ class Process:
         for job, answer in zip(jobs, answers, strict=True):
             require(answer.created == (job.id in doing.did), f"enqueue of {job.id} answers {answer}")
             if answer.conflict is not None:
-                rule, owner = job.shape.unique, self.model.jobs[answer.id].new.shape.unique
-                require(rule and owner and rule.key == owner.key, f"enqueue of {job.id} names {answer.id}")
+                rules_of = {one.key for one in (job.shape.unique, self.key_of(answer.id)) if one}
+                require(len(rules_of) == 1, f"enqueue of {job.id} names {answer.id}")
             elif not answer.created:
                 require(job.id in there, f"enqueue of {job.id} says that it exists")
+
+    def key_of(self, id: str) -> UniqueRule | None:
+        return self.model.jobs[id].new.shape.unique
 
     def act(self, draw: random.Random, doing: Doing, states: tuple[State, ...]) -> Operation:
         """Cancel, discard or retry one job."""
         id = self.known(draw, *states)
-        if id is None or self.model.moving or (doing.kind == "retry" and self.is_member(id)):
+        if id is None or self.model.is_moving() or (doing.kind == "retry" and self.is_member(id)):
             return
         doing.ids.add(id)
         try:
@@ -139,7 +145,7 @@ class Process:
         except (NotUnique, UnsupportedFeature):  # it is active, where only waiting jobs can be cancelled
             answer = False
         done = str(answer) == "cancelled" if doing.kind == "cancel" else bool(answer)
-        if self.model.moving and done and id not in doing.did:
+        if done and self.model.is_moving() and id not in doing.did:
             self.model.drop(id)  # it was on its way, where nobody sees it
         else:
             require(done == (id in doing.did), f"{doing.kind} of {id} answers {answer}")
@@ -292,6 +298,8 @@ class Process:
             options.append(Retried(BOOM, LATE_MS))
         if self.has(Feature.UNROUTABLE):
             options.append(Unroutable())
+        if lease.record.shape.limits:
+            options.append(Retried(BOOM, LATE_MS, deferred=True, limit=lease.record.shape.limits[0].name))
         if self.has(Feature.FLOWS) and not lease.record.shape.flow:
             follow = NewJob(draw.choice(QUEUES), f"f{self.numbers()}", b"p", task=TASK)
             options += 2 * [Completed(b"r", 0, (follow,))]
@@ -304,7 +312,9 @@ class Process:
         self.model.note(self.name, QUEUES, doing.began)
         for ref in known:
             if ref in reply.lost:
-                require(not self.model.is_held_by(self.name, ref.id, ref.token), f"a heartbeat says that {ref.id} is lost")
+                require(
+                    not self.model.is_held_by(self.name, ref.id, ref.token), f"a heartbeat says that {ref.id} is lost"
+                )
                 if self.held.get(ref.id) is known[ref]:
                     self.old.append(self.held.pop(ref.id))
             else:
@@ -357,29 +367,3 @@ def schedule_of(queue: str, payload: str, name: str, catch_up: CatchUp) -> Sched
         name=name, queue=queue, every_ms=STEP_MS, window_ms=RECORD_MS, overlap=Overlap.ALLOW, catch_up=catch_up,
         task=TASK, payload=payload.encode(),
     )  # fmt: skip
-
-
-WEIGHTS: Final[Mapping[str, Mapping[str, int]]] = {
-    "client": {
-        "enqueue": 12, "enqueue_again": 2, "cancel": 2, "discard": 1, "retry": 3, "pause": 1, "park": 1, "limit": 1,
-        "flow": 3, "stop_flow": 1, "schedule": 2, "repartition": 1,
-    },
-    "claim": {"claim": 1},
-    "settle": {"settle": 8, "leave": 1},
-    "beat": {"beat": 1},
-    "tend": {"tend": 2, "tick": 2},
-    "keeper": {"keep": 1, "tend": 2},
-}  # fmt: skip
-"""Strands by name, and their operations. A strand makes one call at a time; a process may have several."""
-SUBJECTS: Final = ("", "plain", "lane", "limit", "unique", "schedule", "flow")
-"""What most jobs of a history are about. Empty: everything."""
-BY_SUBJECT: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
-    "plain": {"client": {"enqueue": 8, "enqueue_again": 2, "cancel": 1, "discard": 1, "retry": 1}, "tend": {"tend": 1}},
-    "schedule": {"client": {"schedule": 4, "enqueue": 1, "cancel": 1}, "tend": {"tick": 4, "tend": 1}},
-    "flow": {"client": {"flow": 6, "enqueue": 2, "cancel": 1, "discard": 1, "stop_flow": 1}, "tend": {"tend": 1}},
-}
-STRANDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "client": ("client",),
-    "worker": ("claim", "settle", "beat", "tend"),
-    "keeper": ("keeper",),
-}

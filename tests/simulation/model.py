@@ -7,9 +7,8 @@ record expires) may come with any call. Times are virtual milliseconds.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -17,6 +16,7 @@ from tenure.core.job import ENDS, WAITING, NewJob, State
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, Until
+from tests.simulation.values import Doing, Group, Job, Seen, Violation, require
 
 GONE: Final = None
 """The state of a job that is not there."""
@@ -30,77 +30,6 @@ ENDED_BY: Final[Mapping[type[Outcome], State | None]] = {
     Released: State.READY,
     Crashed: State.READY,
 }
-
-
-class Violation(AssertionError):
-    """The queue did what it must not do."""
-
-
-def require(condition: object, what: str) -> None:
-    if not condition:
-        raise Violation(what)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A job as the inspector shows it."""
-
-    state: State
-    worker: str | None = None
-    token: int | str | None = None
-    crashes: int = 0
-    expires_ms: int | None = None
-    is_cancelling: bool = False
-
-
-@dataclass(slots=True)
-class Doing:
-    """An operation. `ids`: jobs that it acts on. `adds`: jobs that it may add. `settles`: outcomes by job, with the
-    token of the lease. `did`: jobs that it has changed. `over`: it has returned its answer, and may do nothing more. `failed`: a call of it had no reply."""
-
-    kind: str
-    actor: str
-    began: int
-    ids: set[str] = field(default_factory=set)
-    adds: dict[str, NewJob] = field(default_factory=dict)
-    settles: dict[str, tuple[int | str, Outcome]] = field(default_factory=dict)
-    did: set[str] = field(default_factory=set)
-    over: bool = False
-    failed: bool = False
-
-
-@dataclass(slots=True)
-class Job:
-    """What the model knows of a job. `begun`: it was claimed since it came into its line, so it keeps its place."""
-
-    new: NewJob
-    number: int
-    seen: Seen | None
-    due: int = 0
-    begun: bool = False
-    tokens: list[int | str] = field(default_factory=list)
-    ends: Counter[State] = field(default_factory=Counter)
-
-    @property
-    def state(self) -> State | None:
-        return self.seen.state if self.seen else GONE
-
-
-@dataclass(slots=True)
-class Group:
-    """A flow: its members in their order, the jobs that follow its end, and whether all of it may be cancelled."""
-
-    queue: str
-    members: list[NewJob]
-    success: NewJob
-    end: NewJob
-    is_chain: bool
-    over_ms: int
-    sealed: bool = False
-    stopping: bool = False
-
-    def may_stop(self, now: int) -> bool:
-        return self.stopping or self.over_ms <= now
 
 
 class Model:
@@ -132,8 +61,8 @@ class Model:
         seen = self.jobs[id].seen if id in self.jobs else None
         return seen is not None and seen.worker == worker and token in (None, seen.token)
 
-    def new_of(self, id: str) -> NewJob:
-        return self.jobs[id].new
+    def is_moving(self) -> bool:
+        return self.moving
 
     def drop(self, id: str) -> None:
         """The job was removed where it was not seen."""
@@ -158,9 +87,9 @@ class Model:
             self._add(doing, id, seen[id], now)
         claimed = [id for id in changed if id in seen and seen[id].state is State.ACTIVE]
         claimed = [id for id in claimed if (before := was[id]) is None or before.token != seen[id].token]
-        for id in sorted(claimed, key=lambda id: self._position(id)):
+        for id in sorted(claimed, key=self._position):
             self._claim(doing, id, now)
-        self._check_keys(was)
+        self._check_keys()
 
     def _order(self, id: str) -> tuple[int, int, int]:
         """Those that return to the front of their line come first, and of these the last one."""
@@ -175,8 +104,8 @@ class Model:
             new = self.expected.pop(id, None) or self._flow_job(id, now)
         else:
             doing.did.add(id)
-        require(new is not None, f"{id} came from nowhere")
-        assert new is not None
+        if new is None:
+            raise Violation(f"{id} came from nowhere")
         if new.scheduled_ms is not None:
             tick = (new.payload.decode(), new.scheduled_ms)
             require(tick not in self.ticks, f"tick {tick} came twice")
@@ -212,8 +141,8 @@ class Model:
 
     def _change(self, doing: Doing, id: str, job: Job, after: Seen | None, now: int) -> None:
         before, job.seen = job.seen, after
-        require(before is not None, f"{id} is there again, in {after and after.state}")
-        assert before is not None
+        if before is None:
+            raise Violation(f"{id} is there again, in {after and after.state}")
         if after and (after.state, after.token, after.worker) == (before.state, before.token, before.worker):
             return
         what = f"{doing.kind} of {doing.actor}: {id} from {before.state} to {after.state if after else 'nowhere'}"
@@ -223,14 +152,11 @@ class Model:
             self._unqueue(doing, id, job, before, after, now, what)
         else:
             self._after_end(doing, id, before, after, now, what)
-        if job.state in ENDS:
-            assert job.state is not None
-            job.ends[job.state] += 1
+        if after and after.state in ENDS:
+            job.ends[after.state] += 1
             require(job.ends[State.COMPLETED] <= 1, f"{id} completed twice")
 
-    def _leave(
-        self, doing: Doing, id: str, job: Job, before: Seen, after: Seen | None, now: int, what: str
-    ) -> None:
+    def _leave(self, doing: Doing, id: str, job: Job, before: Seen, after: Seen | None, now: int, what: str) -> None:
         """A lease ends: by its own settlement, because the worker leaves, or because it is dead."""
         token, outcome = doing.settles.get(id, (None, None))
         state = after.state if after else GONE
@@ -249,9 +175,7 @@ class Model:
         if state in (State.READY, State.ACTIVE):
             self._line_up(job, first=True)
 
-    def _settled(
-        self, job: Job, outcome: Outcome, before: Seen, state: State | None, now: int, what: str
-    ) -> None:
+    def _settled(self, job: Job, outcome: Outcome, before: Seen, state: State | None, now: int, what: str) -> None:
         expected = {ENDED_BY[type(outcome)]}
         if isinstance(outcome, Completed):
             expected = {State.COMPLETED} if outcome.result_ttl_ms and self.has_results else {GONE}
@@ -259,7 +183,7 @@ class Model:
             self.expected.update((new.id, new) for new in outcome.follow)
         elif isinstance(outcome, Retried):
             job.due = now + outcome.delay_ms
-            expected = {State.SCHEDULED} if outcome.delay_ms else {State.READY}
+            expected = {State.SCHEDULED if outcome.delay_ms and not outcome.limit else State.READY}
         elif isinstance(outcome, Crashed):
             expected |= {State.BROKEN}
         if before.is_cancelling and not isinstance(outcome, (Completed, Failed, Broken)):
@@ -268,15 +192,14 @@ class Model:
         if state is State.READY:
             self._line_up(job, first=True)
 
-    def _unqueue(
-        self, doing: Doing, id: str, job: Job, before: Seen, after: Seen | None, now: int, what: str
-    ) -> None:
+    def _unqueue(self, doing: Doing, id: str, job: Job, before: Seen, after: Seen | None, now: int, what: str) -> None:
         """A job that waits is claimed, becomes ready, or is taken away."""
         state = after.state if after else GONE
         asked = id in doing.ids and not doing.over
         if state in (GONE, State.CANCELLED):
             kinds = ("discard",) if state is GONE else ("cancel",)
-            stopped = state is State.CANCELLED and self._may_be_stopped(job, now)
+            flows = [group for group in self.groups.values() if job.new in group.members]
+            stopped = state is State.CANCELLED and any(group.may_stop(now) for group in flows)
             require((asked and doing.kind in kinds) or stopped, what)
             doing.did |= {id} if asked else set()
             self._out_of_line(job)
@@ -290,12 +213,7 @@ class Model:
             require(job.due <= now, f"{what}, {job.due - now} ms early")
         self._line_up(job, first=job.begun)
 
-    def _may_be_stopped(self, job: Job, now: int) -> bool:
-        return any(group.may_stop(now) for group in self.groups.values() if job.new in group.members)
-
-    def _after_end(
-        self, doing: Doing, id: str, before: Seen, after: Seen | None, now: int, what: str
-    ) -> None:
+    def _after_end(self, doing: Doing, id: str, before: Seen, after: Seen | None, now: int, what: str) -> None:
         """A record expires or is removed, or a person lets the job run again."""
         asked = id in doing.ids and not doing.over
         if after is None:
@@ -330,8 +248,7 @@ class Model:
     def _claim(self, doing: Doing, id: str, now: int) -> None:
         job = self.jobs[id]
         seen, shape = job.seen, job.new.shape
-        assert seen is not None
-        assert seen.token is not None
+        assert seen is not None and seen.token is not None  # noqa: PT018
         require(doing.kind == "claim" and not doing.over, f"{doing.kind} of {doing.actor} started {id}")
         require(seen.worker == doing.actor, f"{id} is held by {seen.worker}, claimed by {doing.actor}")
         require(self.may["paused", job.new.queue] != {True}, f"{id} started on a paused queue")
@@ -372,15 +289,12 @@ class Model:
             require(used <= most, f"{id} started: {used} places of {rule.name}, allowed are {most}")
         if rule.interval_us is not None:
             level, since = self.rates.get(rule.name, (float(rule.burst), now))
-            level = min(rule.burst, level + 1000 * (now - since) / rule.interval_us)
-            level -= min(rule.cost, rule.burst)
+            level = min(rule.burst, level + 1000 * (now - since) / rule.interval_us) - min(rule.cost, rule.burst)
             require(level >= -1e-6, f"{id} started before the rate of {rule.name} allows it")
             self.rates[rule.name] = level, now
 
-    def _check_keys(self, changed: Iterable[str]) -> None:
+    def _check_keys(self) -> None:
         """At most one job that has not ended has a key; one that is to run after it has its own place."""
-        if not any(self.jobs[id].new.shape.unique for id in changed) and not self.jobs:
-            return
         owners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for id in self.alive():
             rule = self.jobs[id].new.shape.unique

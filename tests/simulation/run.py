@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from tenure.testing.server import RedisServer
-from tests.simulation.model import Violation
+from tests.simulation.ending import Ending
+from tests.simulation.history import ACTIONS, Action, history
 from tests.simulation.reading import Line
-from tests.simulation.scheduler import ACTIONS, Action, Stage, history
+from tests.simulation.scheduler import Stage
 from tests.simulation.shrink import shrink
+from tests.simulation.values import Violation
 from tests.support.engines import Entry
 
 TRACE_MOST: Final = 60
@@ -31,12 +33,11 @@ def play(entry: Entry, server: RedisServer, line: Line, seed: int, count: int = 
     return play_these(entry, server, line, seed, history(seed, count))
 
 
-def play_these(
-    entry: Entry, server: RedisServer, line: Line, seed: int, actions: Sequence[Action]
-) -> Failure | None:
+def play_these(entry: Entry, server: RedisServer, line: Line, seed: int, actions: Sequence[Action]) -> Failure | None:
     stage = Stage(entry, server, line, seed)
     try:
         stage.play(actions)
+        Ending(stage).finish()
     except Violation as violation:
         return Failure(seed, str(violation), actions, stage.trace)
     return None

@@ -1,8 +1,4 @@
-"""Plays a history: one call after the other, of whichever process the history names, with a clock that it sets.
-
-A history is a list of actions, drawn from a seed and independent of what happens. An action that has no meaning when it
-comes does nothing, so each part of a history is a history, too.
-"""
+"""Plays a history: one call after the other, of whichever process the history names, with a clock that it sets."""
 
 from __future__ import annotations
 
@@ -10,110 +6,33 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tenure.core.engine import Feature
 from tenure.core.errors import ReplyError, TenureError, Unreachable
-from tenure.core.flows import FlowState
-from tenure.core.job import JobView, NewJob, QueueView, State
-from tenure.core.limits import HOUR
-from tenure.core.outcome import Completed
-from tenure.core.schedules.schedule import StoredSchedule
-from tenure.core.shape import Shape, UniqueRule
+from tenure.core.job import JobView, QueueView, State
 from tenure.core.steps import Command, Draw, Invoke, Reply, Work
 from tenure.testing.server import RedisServer
-from tests.simulation.actors import (
-    BY_SUBJECT,
-    KEYS,
-    LANES,
-    QUEUES,
-    STEP_MS,
-    STRANDS,
-    SUBJECTS,
-    TASK,
-    WEIGHTS,
-    Process,
-)
-from tests.simulation.model import Doing, Model, Seen, Violation, require
+from tests.simulation.actors import QUEUES, Process
+from tests.simulation.history import LATE_MOST, PROCESSES, Action
+from tests.simulation.model import Model
+from tests.simulation.reading import CLOCK, Line
+from tests.simulation.values import Doing, Seen, Violation, require
+from tests.simulation.weights import BY_SUBJECT, STRANDS, SUBJECTS, WEIGHTS
 from tests.support.engines import GRACE_MS, LEASE_MS, Entry, Options
 from tests.support.named import Named
-from tests.simulation.reading import CLOCK, Line
 from tests.support.stepping import Session, repeated
 from tests.support.world import NAMESPACE
 
-PROCESSES: Final = ("client", "client", "worker", "worker", "worker", "keeper")
-WORKERS: Final = (2, 3, 4)
-ACTIONS: Final = 150
+AUDIT_EVERY: Final = 25
 PARTITIONED: Final = 4
 """Of the seeds that have partitions: each fourth."""
-LATE_MOST: Final = 8
-ROUNDS_MOST: Final = 60
 
 
 Asked: TypeAlias = tuple[str, State, str | None, str | None]
 """A page of jobs: queue, state, lane and cursor."""
 READING: Final = frozenset({"partitions", "outgoing", "EXISTS", "HGET", "LLEN", "TIME"})
 """Calls that change nothing. The next call follows in the same action."""
-
-
-class Action(NamedTuple):
-    """`what`: call, kill, stop, wake, time or deliver. `fate` of a call: its reply arrives (ok), is lost so that the
-    call is sent again (lost), the call itself is under way for long and sent again (late), or the caller gives up after
-    it was executed (gone) or before (cut). `number` draws all that the operation chooses, or is the time in ms."""
-
-    what: str
-    who: int = 0
-    strand: str = ""
-    fate: str = ""
-    number: int = 0
-
-    def __str__(self) -> str:
-        parts = (self.what, str(self.who) if self.what != "time" else "", self.strand, self.fate, str(self.number))
-        return " ".join(part for part in parts if part)
-
-
-def history(seed: int, count: int = ACTIONS) -> list[Action]:
-    """Draw the history of a seed."""
-    draw, actions = random.Random(seed), list[Action]()
-    while len(actions) < count:
-        chance = draw.random()
-        if chance < 0.02:
-            actions.append(Action("kill", draw.randrange(len(PROCESSES))))
-        elif chance < 0.05:
-            actions += _outage(draw)
-        elif chance < 0.12:
-            actions.append(Action("time", number=draw.choice([100, 600, 5_000, 31_000, 61_000, HOUR])))
-        elif chance < 0.16:
-            actions.append(Action("deliver", number=draw.randrange(LATE_MOST)))
-        elif chance < 0.2:
-            actions.append(Action("wake", draw.randrange(len(PROCESSES))))
-        else:
-            actions.append(_call(draw, draw.randrange(len(PROCESSES))))
-    return actions
-
-
-def _call(draw: random.Random, who: int) -> Action:
-    strand = draw.choice(STRANDS[PROCESSES[who]])
-    if PROCESSES[who] == "worker":
-        strand = draw.choice([strand, "claim", "settle", "settle"])
-    fate = draw.choice(["ok"] * 14 + ["lost", "lost", "late", "gone", "cut"])
-    return Action("call", who, strand, fate, draw.randrange(10**9))
-
-
-def _outage(draw: random.Random) -> list[Action]:
-    """A process stops for longer than its lease; others look twice. Perhaps it wakes up."""
-    who, beats = draw.randrange(len(PROCESSES)), [one for one in WORKERS if draw.random() < 0.5]
-    actions = [Action("stop", who)]
-    for ms in (LEASE_MS // 2 + 50, LEASE_MS // 2 + 50, GRACE_MS + 50):
-        actions.append(Action("time", number=ms))
-        for one in beats:
-            actions += [Action("call", one, "beat", "ok", draw.randrange(10**9)) for _ in range(2)]
-    tends = [Action("call", one, "tend", "ok", draw.randrange(10**9)) for one in WORKERS]
-    return [*actions, *tends] + [Action("wake", who)] * (draw.random() < 0.7)
-
-
-def shape_with(key: str) -> Shape:
-    return Shape(unique=UniqueRule(key))
 
 
 def name_of(call: Command | Invoke) -> str:
@@ -167,19 +86,37 @@ class Stage:
     def make_process(self, kind: str) -> Process:
         name = f"{kind}{next(self.births)}"
         numbers = self.numbers.__next__
-        return Process(name, kind, self.make_engine(), self.model, lambda: self.clock, numbers, self.dead, self.is_partitioned, self.subject)
+        return Process(
+            name,
+            kind,
+            self.make_engine(),
+            self.model,
+            lambda: self.clock,
+            numbers,
+            self.dead,
+            self.is_partitioned,
+            self.subject,
+        )
 
     def make_strands(self, process: Process) -> dict[str, Strand]:
         return {name: Strand(Session(f"{process.name}.{name}")) for name in STRANDS[process.kind]}
 
+    def audit(self) -> None:
+        """Compare the keys of the queues with each other: places without leases, records without places."""
+        self.line.ask(Command(("DEL", CLOCK)))
+        wrong = self.entry.audit(self.server, NAMESPACE)
+        require(not wrong, "; ".join(wrong))
+        self.pass_time(0)
+
     # Actions.
 
     def play(self, actions: Sequence[Action]) -> None:
-        """Play the actions, and then let all that is left end. Raises `Violation`."""
-        for action in actions:
+        """Play the actions. Raises `Violation`."""
+        for number, action in enumerate(actions):
+            if number % AUDIT_EVERY == 0:
+                self.audit()
             self.pass_time(1)
             getattr(self, action.what)(action)
-        self.finish()
 
     def time(self, action: Action) -> None:
         self.pass_time(action.number)
@@ -284,7 +221,7 @@ class Stage:
         """All jobs, as the inspector shows them."""
         seen: dict[str, Seen] = {}
         is_moving = doing.kind == "repartition"
-        pages, known = list[Asked](), [*doing.adds.values(), *map(self.model.new_of, self.model.alive())]
+        pages, known = list[Asked](), [*doing.adds.values(), *(self.model.jobs[id].new for id in self.model.alive())]
         lanes = sorted({(job.queue, job.shape.lane) for job in known if job.shape.lane})
         for queue, view in zip(QUEUES, views, strict=True):
             is_moving = is_moving or view.repartition is not None
@@ -315,112 +252,3 @@ class Stage:
                 job.expires_ms,
                 job.cancelling is not None,
             )
-
-    # The end.
-
-    def finish(self) -> None:
-        """All processes are gone. What hindered jobs ends; one worker runs all that is left."""
-        for who in range(len(PROCESSES)):
-            self.kill(Action("kill", who))
-        while self.late:
-            self.deliver(Action("deliver"))
-        last = self.make_process("worker")
-        self.whole(last, self.resume(last))
-        for number in range(ROUNDS_MOST):
-            self.pass_time((LEASE_MS, GRACE_MS, 3 * HOUR, GRACE_MS)[number % 4] + 50)
-            for queue in QUEUES:
-                self.whole(last, last.engine.maintain([queue], [TASK], raw_queues=[queue]))
-            self.drain(last)
-            if not self.model.alive() and not self.model.expected and not self.is_waiting():
-                break
-        else:
-            left = [f"{id} ({self.model.jobs[id].state})" for id in self.model.alive()]
-            raise Violation(f"these jobs have not run: {left}, {sorted(self.model.expected)}")
-        self.check_end()
-
-    def resume(self, last: Process) -> Any:
-        engine = last.engine
-        for queue in QUEUES:
-            if engine.schedules is not None:
-                for name in ("s1", "s2"):
-                    _, stored = yield from engine.schedules.schedule(queue, name)
-                    if stored is not None:
-                        self.check_schedule(stored)
-                    yield from engine.schedules.remove_schedule(queue, name)
-            if Feature.PAUSE in engine.features:
-                yield from engine.settings.configure(queue, paused=False)
-                self.model.may["paused", queue] = {False}
-            if Feature.LANE_POLICIES in engine.features:
-                for lane in LANES:
-                    yield from engine.lanes.resume_lane(queue, lane)
-                    self.model.may[f"parked {queue}", lane] = {False}
-
-    def check_schedule(self, stored: StoredSchedule) -> None:
-        """Every planned time until the next one had a job, or was counted as missed."""
-        name, state = (stored.spec.payload.decode() if stored.spec else ""), stored.state
-        planned = (state.planned_ms - self.model.first_ticks[name]) // STEP_MS
-        ran = sum(of == name for of, _ in self.model.ticks)
-        require(state.runs == ran, f"schedule {name} counts {state.runs} runs, and had {ran}")
-        require(ran + state.missed == planned, f"schedule {name}: {ran} ran, {state.missed} missed, of {planned}")
-
-    def whole(self, process: Process, steps: Any, doing: Doing | None = None) -> None:
-        """Run an operation to its end."""
-        strand = Strand(Session(f"last{next(self.births)}"), steps, doing or Doing("last", process.name, self.clock))
-        self.advance(strand)
-        while strand.call is not None and strand.doing is not None:
-            self.advance(strand, *self.execute(strand.call, strand.doing))
-
-    def drain(self, last: Process) -> None:
-        """Claim and complete, until there is no more."""
-        for _ in range(ROUNDS_MOST):
-            doing = Doing("claim", last.name, self.clock)
-            self.whole(last, last.take(doing, QUEUES, 100), doing)
-            leases = list(last.held.values())
-            last.held.clear()
-            if not leases:
-                return
-            outcome = Completed(b"r", 0)
-            doing = Doing("settle", last.name, self.clock)
-            doing.settles.update((lease.record.id, (lease.token, outcome)) for lease in leases)
-            self.whole(last, last.engine.settle([(lease, outcome) for lease in leases]), doing)
-
-    def is_waiting(self) -> bool:
-        """Whether a change of partitions is under way, or a flow has not ended."""
-        views = self.line.read(*(self.observer.flows.flow(one.queue, id) for id, one in self.model.groups.items()))
-        return self.model.moving or any(view is not None and view.state is FlowState.OPEN for view in views)
-
-    def check_end(self) -> None:
-        for id, group in self.model.groups.items():
-            (view,) = self.line.read(self.observer.flows.flow(group.queue, id))
-            if view is not None:
-                jobs, has_succeeded = self.model.jobs, view.state is FlowState.COMPLETED
-                good = all(one.id in jobs and jobs[one.id].ends[State.COMPLETED] for one in group.members)
-                require(good or not has_succeeded, f"{id} has completed without its members")
-                require(has_succeeded or not good or group.stopping or not group.sealed, f"{id} has not completed")
-                require(self.has_followed(group.end), f"the end of {id} was not followed")
-                require(has_succeeded == self.has_followed(group.success), f"{id}: what follows success")
-        if Feature.UNIQUE_KEYS in self.entry.features:
-            self.check_keys()
-        if self.observer.limits is not None:
-            for name in ("a", "b", "rate"):
-                active = self.line.read(self.observer.limits.limit(name))[0].active
-                require(active == 0, f"{active} places of limit {name} are held by nobody")
-        self.line.ask(Command(("DEL", CLOCK)))
-        wrong = self.entry.audit(self.server, NAMESPACE)
-        require(not wrong, "; ".join(wrong))
-
-    def check_keys(self) -> None:
-        """All jobs have ended, so each key is free."""
-        probe = self.make_process("client")
-        for queue in QUEUES:
-            jobs = [NewJob(queue, f"{queue}-{key}", b"", task=TASK, shape=shape_with(key)) for key in KEYS]
-            doing = Doing("enqueue", probe.name, self.clock)
-            self.whole(probe, probe.add(jobs, doing), doing)
-            require(len(doing.did) == len(KEYS), f"keys of {queue} are held by jobs that have ended")
-            doing = Doing("discard", probe.name, self.clock, doing.did)
-            for job in jobs:
-                self.whole(probe, probe.engine.discard(queue, job.id), doing)
-                doing.over = False
-
-    def has_followed(self, new: NewJob) -> bool:
-        return not {new.id, f"{new.id}-1"}.isdisjoint(self.model.jobs)

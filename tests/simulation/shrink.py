@@ -13,7 +13,7 @@ SECONDS_MOST: Final = 60.0
 
 
 def shrink(actions: Sequence[T], fails: Callable[[Sequence[T]], bool], trials: int = TRIALS_MOST) -> list[T]:
-    """Return a part of `actions` with which `fails` is true. It is called at most `trials` times, and for at most a minute."""
+    """Return a part of `actions` with which `fails` is true. It is called `trials` times at most."""
     until = time.monotonic() + SECONDS_MOST
     left, size = list(actions), max(1, len(actions) // 2)
     while trials > 0 and time.monotonic() < until:
