@@ -10,18 +10,14 @@ import time
 from tenure.testing.server import RedisServer, available_binaries
 from tests.simulation.history import ACTIONS
 from tests.simulation.reading import Line
-from tests.simulation.run import play, report
+from tests.simulation.run import FORMATS, play, report
 from tests.support import mutants
-from tests.support.engines import ENTRIES, SIXTH
-
-QUEUES = [entry for entry in ENTRIES if entry is not SIXTH]
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many histories of each queue")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--queue", choices=["all", *(entry.name for entry in QUEUES)], default="all")
+    parser.add_argument("--queue", choices=["all", *(entry.name for entry in FORMATS)], default="all")
     parser.add_argument("--actions", type=int, default=ACTIONS, help="how long a history is")
     parser.add_argument("--mutant", help="break a script of the native queue, as tests/support/mutants.py names it")
     parser.add_argument("--keep-going", action="store_true", help="play all seeds, whatever fails")
@@ -32,7 +28,7 @@ def main() -> int:
     failures = 0
     with RedisServer(next(iter(available_binaries().values())), aof=False) as server:
         line = Line(server)
-        for entry in QUEUES:
+        for entry in FORMATS:
             if asked.queue not in ("all", entry.name):
                 continue
             began, failed = time.monotonic(), list[int]()

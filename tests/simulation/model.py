@@ -13,23 +13,13 @@ from itertools import count
 from typing import Final
 
 from tenure.core.job import ENDS, WAITING, NewJob, State
-from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+from tenure.core.outcome import Broken, Completed, Crashed, Failed, Outcome, Retried
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, Until
-from tests.simulation.values import Doing, Group, Job, Seen, Violation, require
+from tests.simulation.values import ENDED_BY, Doing, Group, Job, Seen, Violation, require
 
 GONE: Final = None
 """The state of a job that is not there."""
-ENDED_BY: Final[Mapping[type[Outcome], State | None]] = {
-    Completed: State.COMPLETED,
-    Failed: State.FAILED,
-    Broken: State.BROKEN,
-    Cancelled: State.CANCELLED,
-    Retried: State.SCHEDULED,
-    Unroutable: State.UNROUTABLE,
-    Released: State.READY,
-    Crashed: State.READY,
-}
 
 
 class Model:

@@ -13,8 +13,10 @@ from tests.simulation.reading import Line
 from tests.simulation.scheduler import Stage
 from tests.simulation.shrink import shrink
 from tests.simulation.values import Violation
-from tests.support.engines import Entry
+from tests.support.engines import ENTRIES, SIXTH, Entry
 
+FORMATS: Final = tuple(entry for entry in ENTRIES if entry is not SIXTH)
+"""The queues that are simulated: those that users have."""
 TRACE_MOST: Final = 60
 
 

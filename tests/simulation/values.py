@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from tenure.core.job import NewJob, State
-from tenure.core.outcome import Outcome
+from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Released, Retried, Unroutable
+
+ENDED_BY: Final[Mapping[type[Outcome], State | None]] = {
+    Completed: State.COMPLETED,
+    Failed: State.FAILED,
+    Broken: State.BROKEN,
+    Cancelled: State.CANCELLED,
+    Retried: State.SCHEDULED,
+    Unroutable: State.UNROUTABLE,
+    Released: State.READY,
+    Crashed: State.READY,
+}
+"""The state of a job after each outcome, if nothing else is said."""
 
 
 class Violation(AssertionError):

@@ -620,6 +620,7 @@ def main(names: list[str]) -> int:
             "no:randomly",
         ]
         command += ["tests/conformance", "tests/wire/native", "tests/faults/test_crash_matrix.py", "tests/property"]
+        command += ["tests/simulation"]
         if os.environ.get("TENURE_ALL_TESTS"):
             command.remove("-x")
         environment = {"TENURE_EXAMPLES": EXAMPLES, **os.environ, "TENURE_MUTANT": mutant.name}
