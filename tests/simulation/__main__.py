@@ -13,6 +13,9 @@ from tests.simulation.reading import Line
 from tests.simulation.run import FORMATS, play, report
 from tests.support import mutants
 
+TOLD_EVERY = 100
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many histories of each queue")
@@ -33,6 +36,8 @@ def main() -> int:
                 continue
             began, failed = time.monotonic(), list[int]()
             for seed in range(asked.first, asked.first + asked.seeds):
+                if (done := seed - asked.first) and done % TOLD_EVERY == 0:
+                    print(f"{entry.name}: {done} seeds so far, {len(failed)} failed", flush=True)
                 failure = play(entry, server, line, seed, asked.actions)
                 if failure is None:
                     continue

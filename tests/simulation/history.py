@@ -42,13 +42,13 @@ def history(seed: int, count: int = ACTIONS) -> list[Action]:
         chance = draw.random()
         if chance < 0.02:
             actions.append(Action("kill", draw.randrange(len(PROCESSES))))
-        elif chance < 0.05:
+        elif chance < 0.035:
             actions += _outage(draw)
-        elif chance < 0.12:
+        elif chance < 0.1:
             actions.append(Action("time", number=draw.choice([100, 600, 5_000, 31_000, 61_000, HOUR])))
-        elif chance < 0.16:
+        elif chance < 0.14:
             actions.append(Action("deliver", number=draw.randrange(LATE_MOST)))
-        elif chance < 0.2:
+        elif chance < 0.16:
             actions.append(Action("wake", draw.randrange(len(PROCESSES))))
         else:
             actions.append(_call(draw, draw.randrange(len(PROCESSES))))
@@ -58,7 +58,7 @@ def history(seed: int, count: int = ACTIONS) -> list[Action]:
 def _call(draw: random.Random, who: int) -> Action:
     strand = draw.choice(STRANDS[PROCESSES[who]])
     if PROCESSES[who] == "worker":
-        strand = draw.choice([strand, "claim", "settle", "settle"])
+        strand = draw.choice([strand, "claim", "settle", "settle", "settle"])
     fate = draw.choice(["ok"] * 14 + ["lost", "lost", "late", "gone", "cut"])
     return Action("call", who, strand, fate, draw.randrange(10**9))
 
@@ -72,4 +72,4 @@ def _outage(draw: random.Random) -> list[Action]:
         for one in beats:
             actions += [Action("call", one, "beat", "ok", draw.randrange(10**9)) for _ in range(2)]
     tends = [Action("call", one, "tend", "ok", draw.randrange(10**9)) for one in WORKERS]
-    return [*actions, *tends] + [Action("wake", who)] * (draw.random() < 0.7)
+    return [*actions, *tends] + [Action("wake", who)] * (draw.random() < 0.8)

@@ -156,6 +156,11 @@ class Stage:
             return
         if strand.call is None:
             self.begin(process, strand, action.strand, random.Random(action.number))
+        if strand.call is None and action.strand == "settle":
+            # It holds nothing.
+            strand = self.strands[action.who]["claim"]
+            if strand.call is None:
+                self.begin(process, strand, "claim", random.Random(action.number))
         while strand.call is not None and name_of(strand.call) in READING:
             self.advance(strand, *self.line.ask(strand.call))
         call, doing = strand.call, strand.doing
@@ -194,7 +199,7 @@ class Stage:
                 call = steps.send(strand.session.draw() if isinstance(call, Draw) else call.function())
             strand.call = call
         except StopIteration:
-            doing.over, strand.steps = True, None
+            doing.over, strand.steps = not doing.failed, None  # else a copy of a call may still arrive
         except Unreachable:
             # The session may have a call under way: it is not used again.
             strand.steps, strand.session = None, Session(f"{strand.session.name}'")

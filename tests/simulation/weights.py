@@ -11,7 +11,7 @@ WEIGHTS: Final[Mapping[str, Mapping[str, int]]] = {
         "flow": 3, "stop_flow": 1, "schedule": 2, "repartition": 1,
     },
     "claim": {"claim": 1},
-    "settle": {"settle": 8, "leave": 1},
+    "settle": {"settle": 16, "leave": 1},
     "beat": {"beat": 1},
     "tend": {"tend": 2, "tick": 2},
     "keeper": {"keep": 1, "tend": 2},
