@@ -47,8 +47,8 @@ check: dev-env ## Check style, types, import contracts and forbidden content
 
 # The random walks of `make test`, longer: those of the whole command, not of chosen scenarios.
 WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4
-WALKING := tests/property tests/conformance/test_flow_walk.py tests/conformance/test_forest_walk.py \
-    tests/wire/native/test_schedule_weeks.py \
+WALKING := tests/property tests/conformance/test_limits_walk.py tests/conformance/test_flow_walk.py \
+    tests/conformance/test_forest_walk.py tests/wire/native/test_schedule_weeks.py \
     tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py
 faults: dev-env ## Kills, stops, cuts, restarts, full memory, wrong clocks, and a checker (SEED=n JOBS=n ONLY=S01,S06)
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) $(ARGS)

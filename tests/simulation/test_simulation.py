@@ -1,4 +1,4 @@
-"""A few seeds of each queue: `make simulate` plays more. A mistake in a script is noticed, and its history made short."""
+"""A few seeds of each queue: `make simulate` plays more. A mistake in a script is noticed, its history made short."""
 
 from __future__ import annotations
 
