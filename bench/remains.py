@@ -5,6 +5,7 @@ A job that is nowhere in Redis and in no living process cannot run again: it is 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from tenure.core.steps import Arg, Reply
@@ -37,7 +38,16 @@ def holds(reply: Reply, token: bytes) -> bool:
 
 def remains(server: RedisServer, token: str) -> list[str]:
     """The keys that hold something of the job, sorted."""
-    found, wanted = [], token.encode()
+    return sorted(key for key, tokens in _contents(server, [token]) if tokens)
+
+
+def found(server: RedisServer, tokens: Collection[str]) -> set[str]:
+    """Those of the jobs of which something is in Redis."""
+    return {token for _, tokens in _contents(server, tokens) for token in tokens}
+
+
+def _contents(server: RedisServer, tokens: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each key, and the jobs of which it holds something."""
     keys = list(keys_of(server))
     assert len(keys) <= MAX_KEYS, f"{len(keys)} keys, at most {MAX_KEYS} were expected: is this a server of our own?"
     for key in keys:
@@ -45,6 +55,5 @@ def remains(server: RedisServer, token: str) -> list[str]:
         # Of type none: it went away meanwhile.
         if kind in _READ:
             command, rest = _READ[kind]
-            if wanted in key or holds(server.command(command, key, *rest), wanted):
-                found.append(key.decode(errors="replace"))
-    return sorted(found)
+            reply = (key, server.command(command, key, *rest))
+            yield key.decode(errors="replace"), [token for token in tokens if holds(reply, token.encode())]

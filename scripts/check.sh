@@ -19,7 +19,7 @@ run "import contracts" "$bin/lint-imports" --no-logo
 run "forbidden content" "$bin/python" scripts/forbidden.py
 run "words" "$bin/python" scripts/words.py
 
-run "reference pages" "$bin/python" scripts/reference.py --check
+run "reference pages" "$bin/python" -m scripts.reference --check
 
 if [ -n "$failed" ]; then
     printf '\nFailed:\n%s' "$failed" >&2

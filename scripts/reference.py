@@ -26,6 +26,7 @@ from tenure.metrics.counts import OTHER, TASKS_MAX
 from tenure.metrics.families import BUCKETS, OF_BOTH, OF_FLEET, OF_WORKERS
 from tenure.protocols.registry import ENTRIES, parse_protocol
 from tenure.settings import Settings, variables
+from tests.support import mutation
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MODELS = DOCS.parent / "proof" / "models"
@@ -300,6 +301,7 @@ PAGES = {
     "reference/protocols.md": protocols,
     "explanation/lua.md": lua,
     "explanation/models.md": models,
+    "explanation/mutants.md": mutation.page,
 }
 
 

@@ -58,7 +58,7 @@ Seal == ~g.sealed /\ g' = Over([g EXCEPT !.sealed = TRUE]) /\ UNCHANGED <<state,
 Stop == MayStop /\ g.open /\ ~g.stops /\ g' = [g EXCEPT !.stops = TRUE] /\ UNCHANGED <<state, late, way, lost, retries>>
 Cancel(m) == g.stops /\ g.open /\ state[m] = "ready" /\ state' = [state EXCEPT ![m] = "cancelled"]
              /\ way' = [way EXCEPT ![m] = Append(@, "cancelled")] /\ UNCHANGED <<late, g, lost, retries>>
-\* @ flows/flow_change.lua | for i = 4, #ARGV do words[#words + 1] = { '', id .. '.' .. ARGV[i], 'cancelled *\n' } end
+\* @ flows/flow_change.lua | for i = 4, #ARGV, 2 do words[#words + 1] = { '', id .. '.' .. ARGV[i], ARGV[i + 1] } end
 \* @ engines/native/flows.py | on_way = bool((yield from self.hand_over(queue)))
 NoteMissing(m) == /\ g.stops /\ g.open /\ m \notin g.bits /\ state[m] \notin {"absent", "ready", "held"}
                   /\ (state[m] = "sent" => ~Awaits) /\ g' = Note(g, m, "cancelled")

@@ -129,7 +129,8 @@ class QueueLoad:
     `waiting`: jobs that may all run at one time. `narrow`: the others that may run. `held`: jobs that workers hold,
     also those in `narrow`. `due`: scheduled jobs and schedules that are due soon. `come`: a counter of the jobs that
     became ready. `arrivals`: how many become ready a second. `run_s`: the mean run time; None: not known.
-    `ages`: for how many seconds some of the held jobs have run. `is_known`: whether Redis has the queue.
+    `ages`: for how many seconds some of the held jobs have run. `is_known`: whether Redis has the queue. `batch`: how
+    many jobs one slot runs together; `run_s` and `ages` are times of the call.
     """
 
     name: str
@@ -142,6 +143,7 @@ class QueueLoad:
     run_s: float | None = None
     ages: tuple[float, ...] = ()
     is_known: bool = True
+    batch: int = 1
 
     @property
     def runnable(self) -> int:
@@ -151,13 +153,21 @@ class QueueLoad:
     @property
     def at_once(self) -> int:
         """How many jobs may run at one time, with those that run now."""
-        places = sum(min(one.waiting + one.held, one.most) for one in self.narrow)
-        return self.waiting + self.due + self.plainly_held + places
+        return self._in_calls_of(1)
+
+    @property
+    def places(self) -> int:
+        """How many slots the jobs may take at one time, with those that run now."""
+        return self._in_calls_of(self.batch)
 
     @property
     def plainly_held(self) -> int:
         """How many held jobs are not in `narrow`."""
         return max(0, self.held - sum(one.held for one in self.narrow))
+
+    def _in_calls_of(self, jobs: int) -> int:
+        narrow = sum(min(math.ceil((one.waiting + one.held) / jobs), one.most) for one in self.narrow)
+        return math.ceil((self.waiting + self.due + self.plainly_held) / jobs) + narrow
 
     def expected_s(self, assume: float) -> float:
         """Return the run time to expect. While no job has ended, jobs that run show whether `assume` is too short."""
@@ -168,11 +178,16 @@ class QueueLoad:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Queues and their workers at one moment. `at_s`: in seconds, by a monotonic clock. `workers`: those that live."""
+    """Queues and their workers at one moment.
+
+    `at_s`: in seconds, by a monotonic clock. `workers`: the worker processes that live. `slots`: how many jobs these
+    run at one time; None: not known, because other programs may work, too.
+    """
 
     at_s: float
     queues: tuple[QueueLoad, ...]
     workers: int = 0
+    slots: int | None = None
 
     def after(self, before: Sample) -> Sample:
         """Return this sample with the arrivals since an earlier one, and the run times that this one lacks."""
@@ -198,10 +213,10 @@ class Decision:
 
 def beginning(sample: Sample, policy: Policy) -> Decision:
     """Return the decision that keeps the workers that live, for an autoscaler that has just started."""
-    workers = min(max(sample.workers, policy.min), policy.most)
-    return Decision(
-        workers, f"{_amount(sample.workers, 'worker')} live", (), policy.split(workers), ((sample.at_s, workers),)
-    )
+    # A worker of the policy may be several processes.
+    live = sample.workers if sample.slots is None else math.ceil(sample.slots / policy.slots)
+    workers = min(max(live, policy.min), policy.most)
+    return Decision(workers, f"{_amount(live, 'worker')} live", (), policy.split(workers), ((sample.at_s, workers),))
 
 
 def desired(sample: Sample, policy: Policy, last: Decision | None = None) -> Decision:
@@ -211,7 +226,9 @@ def desired(sample: Sample, policy: Policy, last: Decision | None = None) -> Dec
     """
     slots, reason, found = _slots(sample.queues, policy)
     need = math.ceil(slots / policy.slots - _ROUNDING)
-    held = math.ceil(sum(load.held for load in sample.queues) / policy.slots)
+    taken = sum(math.ceil(load.held / load.batch) for load in sample.queues)
+    # Workers also hold jobs that they have claimed ahead of their slots.
+    held = math.ceil(min(taken, taken if sample.slots is None else sample.slots) / policy.slots)
     any_job = int(any(load.at_once for load in sample.queues))
     least = max(held, any_job, policy.min)
     if need < least:
@@ -219,7 +236,8 @@ def desired(sample: Sample, policy: Policy, last: Decision | None = None) -> Dec
         need = least
     need = min(need, policy.most)
     needs = _needs(sample.at_s, need, policy.calm_down, () if last is None else last.needs)
-    workers = needs[0][1]
+    # What was needed before keeps workers, and starts none.
+    workers = needs[0][1] if last is None else max(need, min(needs[0][1], last.workers))
     if workers > need:
         found.append("calm_down")
     if last is not None:
@@ -250,20 +268,23 @@ _BOUNDS: Final = {
 def _slots(loads: Sequence[QueueLoad], policy: Policy) -> tuple[float, str, list[str]]:
     """Return how many slots the jobs need, why, and the bounds that apply."""
     run_s = {load.name: load.expected_s(policy.assume) for load in loads}
+    # A slot runs several short jobs in that time. A job that takes longer needs a slot of its own.
+    shares = {load.name: min(1.0, run_s[load.name] / policy.drain_within) / load.batch for load in loads}
     work, wanted, possible = 0.0, 0.0, 0
     for load in loads:
-        # A slot runs several short jobs in that time. A job that takes longer needs a slot of its own.
-        share = min(1.0, run_s[load.name] / policy.drain_within)
+        share = shares[load.name]
         # On average, a running job takes as long again as it has run.
         ages = load.ages or (run_s[load.name] / 2,)
-        rest = sum(min(1.0, age / policy.drain_within) for age in ages) / len(ages)
-        fed = (load.runnable + load.due + load.held) * _fed(load, policy, run_s)
+        rest = sum(min(1.0, age / policy.drain_within) for age in ages) / len(ages) / load.batch
+        makes = policy.feeds.get(load.name, 0)
+        others = [one for name, one in shares.items() if name != load.name] or [share]
+        fed = (load.runnable + load.due + load.held) * makes * sum(others) / len(others)
         plain = (load.waiting + load.due) * share + load.plainly_held * rest + fed
         each = [(one.waiting * share + one.held * rest, one.most) for one in load.narrow]
         work += plain + sum(min(slots, most) for slots, most in each)
         wanted += plain + sum(slots for slots, _ in each)
-        possible += load.at_once * (1 + policy.feeds.get(load.name, 0))
-    arriving = sum(load.arrivals * run_s[load.name] for load in loads)
+        possible += load.places + load.at_once * makes
+    arriving = sum(load.arrivals * run_s[load.name] / load.batch for load in loads)
     found = ["places"] if work < wanted or work < possible < arriving else []
     if work >= min(arriving, possible):
         return min(work, possible), _work_text(loads, run_s, policy), found
@@ -271,18 +292,12 @@ def _slots(loads: Sequence[QueueLoad], policy: Policy) -> tuple[float, str, list
     return min(arriving, possible), f"{rate:,.3g} jobs a second arrive and keep {arriving:,.1f} slots busy", found
 
 
-def _fed(load: QueueLoad, policy: Policy, run_s: Mapping[str, float]) -> float:
-    """Return how many slots need the jobs that one job of a queue makes."""
-    others = [seconds for name, seconds in run_s.items() if name != load.name] or [run_s[load.name]]
-    return policy.feeds.get(load.name, 0) * min(1.0, sum(others) / len(others) / policy.drain_within)
-
-
 def _work_text(loads: Sequence[QueueLoad], run_s: Mapping[str, float], policy: Policy) -> str:
     waiting, held, due = (sum(getattr(load, name) for load in loads) for name in ("runnable", "held", "due"))
     soon = f", {due:,} due within {policy.spin_up:g} s" if due else ""
     if not waiting:
         return f"no job waits, {held:,} held{soon}"
-    mean = sum(load.runnable * run_s[load.name] for load in loads) / waiting
+    mean = sum(load.runnable * run_s[load.name] / load.batch for load in loads) / waiting
     which = f"{_amount(waiting, 'job')} waiting, {mean:,.3g} s each, to start within {policy.drain_within:g} s"
     return f"{which}, {held:,} held{soon}"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenure import FlowState, InvalidArgument, JobFailed, ResultTimeout, Tenure, chain, group
+from tenure import Flow, FlowState, InvalidArgument, JobFailed, ResultTimeout, Tenure, chain, group
 from tests.acceptance.test_flows import Shop
 
 
@@ -57,6 +57,35 @@ def test_a_chain_can_be_cancelled(shop: Shop) -> None:
     with pytest.raises(JobFailed, match="cancelled"):
         flow.result()
     assert shop.drain() == []
+
+
+def test_a_chain_that_was_cancelled_while_a_member_completed_goes_on_by_a_retry(shop: Shop) -> None:
+    flows: list[Flow] = []
+    cancels: Any = shop.app.task(name="cancels")(lambda: 5 * flows[0].cancel("by itself"))
+    flow = chain(cancels.call(), shop.square, shop.square).enqueue(on_end=shop.done.call("end"))
+    flows.append(flow)
+    assert shop.drain() == [("end",)]
+    view = flow.view()
+    assert (view.state, view.completed, view.cancelled) == (FlowState.CANCELLED, 1, 2)
+    assert flow.retry() == 1
+    view = flow.view()
+    assert (view.state, view.reason, view.completed, view.left) == (FlowState.OPEN, None, 1, 2)
+    assert flow.retry() == 0
+    assert shop.drain() == [5, 25, ("end",)]
+    assert flow.result(timeout=0) == 625
+    assert flow.retry() == 0
+
+
+def test_so_does_one_within_another_flow(shop: Shop) -> None:
+    flows: list[Flow] = []
+    cancels: Any = shop.app.task(name="cancels")(lambda: flows[0].cancel("by a member"))
+    inner = group([chain(cancels.call(), shop.square.call(3)), shop.square.using(delay=60).call(2)])
+    flows.append(chain(inner, shop.done.call("after")).enqueue(on_end=shop.done.call("end")))
+    assert shop.drain() == [("end",)]
+    assert flows[0].view().state is FlowState.CANCELLED
+    assert flows[0].retry() == 2
+    assert sorted(shop.drain(), key=str) == [("after",), ("end",), 2, 3]
+    assert flows[0].view().state is FlowState.COMPLETED
 
 
 def test_delays_count_from_the_completion_before(shop: Shop) -> None:

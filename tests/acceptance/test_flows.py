@@ -338,6 +338,30 @@ def test_only_members_of_groups_add_members(shop: Shop) -> None:
     ]
 
 
+def test_a_running_job_starts_flows_by_a_task(shop: Shop) -> None:
+    """It cannot add one to its group, nor have one follow it."""
+    flows: list[Any] = [group([shop.square.call(1)]), chain(shop.square.call(2), shop.square)]
+    errors: list[str] = []
+
+    def add() -> None:
+        job = current_job()
+        assert job is not None
+        for flow in flows:
+            for act in (job.then, job.group.add):
+                with pytest.raises(InvalidArgument) as caught:
+                    act(flow)
+                errors.append(str(caught.value))
+
+    group([shop.app.task(name="add")(add).call()]).enqueue()
+    shop.drain()
+    for flow, name in zip(flows, ("group", "chain"), strict=True):
+        with pytest.raises(InvalidArgument) as caught:
+            shop.square.using(on_failed=flow)
+        errors.append(str(caught.value))
+        wanted = f"got a {name}. Write a task that enqueues the {name}, and give a call of this task."
+        assert len([error for error in errors if error.endswith(wanted)]) == 3
+
+
 def test_flows_go_eight_deep(shop: Shop) -> None:
     def deep(levels: int) -> Group:
         return group([deep(levels - 1) if levels > 1 else shop.square.call(levels)])

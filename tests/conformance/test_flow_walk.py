@@ -70,10 +70,11 @@ class Walk:
         lease = self.held.pop(id)
         outcomes: list[Outcome] = [Completed(b"1", 0), Completed(b"1"), Failed(BOOM), Retried(BOOM), Released()]
         outcome = self.draw.choice(outcomes)
-        # The settlement is one call, and the first.
         calls = self.draw.choice([1, 2, 3, 4, 5, 99])
         stop_after(calls, self.world.engine.settle([(lease, outcome)]), self.world.driver, f"s{next(self.deaths)}")
-        if isinstance(outcome, (Completed, Failed)):
+        if self.world.state(id, lease.record.queue) is State.ACTIVE:
+            self.held[id] = lease  # the plain script has refused it, and the process ended before it called the other
+        elif isinstance(outcome, (Completed, Failed)):
             self.state[id] = State.COMPLETED if isinstance(outcome, Completed) else State.FAILED
 
     def retry(self) -> None:

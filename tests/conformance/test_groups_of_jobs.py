@@ -291,6 +291,28 @@ def test_any_process_may_end_while_a_chain_goes_on(world: World) -> None:
     assert (view(world).state, followed(world)) == (FlowState.COMPLETED, ["end"])
 
 
+def test_a_chain_goes_on_once_if_it_was_cancelled_while_a_member_completed(world: World) -> None:
+    flows = flows_of(world)
+    world.run(flows.start_flow(chain_of(step(0, "q"), step(1, "q"), step(2, "q"))))
+    (lease,) = world.take()
+    assert world.run(flows.stop_flow("q", "F", "why"))
+    assert not world.run(flows.continue_chain("q", "F"))  # it is open
+    world.settle(lease, Completed(b"7", 0))
+    assert (view(world).state, view(world).cancelled, followed(world)) == (FlowState.CANCELLED, 2, ["end"])
+    assert [world.run(flows.continue_chain("q", "F")) for _ in range(2)] == [True, False]
+    assert (view(world).state, view(world).left, view(world).reason) == (FlowState.OPEN, 2, None)
+    (lease,) = world.take()
+    assert (lease.record.id, lease.record.payload) == ("F.1", b"[[7],{}]")
+    world.settle(lease, Failed(BOOM))
+    assert not world.run(flows.continue_chain("q", "F"))  # its member is to run again
+    assert world.retry("F.1")
+    for _ in range(2):
+        world.settle(world.take_one(), Completed(b"8", 0))
+    assert (view(world).state, followed(world)) == (FlowState.COMPLETED, ["end", "end"])
+    assert not world.run(flows.continue_chain("q", "F"))
+    assert world.take() == []
+
+
 def test_the_record_of_a_group_goes_after_its_time(world: World) -> None:
     flows = flows_of(world)
     world.run(flows.open_flow(NewFlow("q", "F", 1)))

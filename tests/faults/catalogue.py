@@ -10,6 +10,7 @@ from tests.faults.scenarios import (
     clusters,
     deaths,
     failovers,
+    flows,
     inputs,
     inside,
     limit_storm,
@@ -40,13 +41,14 @@ _PARTS: Final = (
     inside,
     inputs,
     ticks,
+    flows,
     limited,
     limit_storm,
     shared_machine,
 )
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for part in _PARTS for one in part.ALL}
 
-IN_TESTS: Final = ("S03", "S06", "S09", "S10", "S11", "S12", "S16", "S17", "S23", "S30", "S42", "S45", "S50")
+IN_TESTS: Final = ("S03", "S06", "S09", "S10", "S11", "S12", "S16", "S17", "S23", "S30", "S42", "S45", "S50", "S76")
 """One scenario for each kind of fault, which `make test` plays, too. All others are for `make faults`; in the tests the
 crash matrix, the walks of limits and the tests of workers and drivers stand for them."""
 LANES: Final = "S40"

@@ -5,6 +5,7 @@ A program of its own, because an integration is for all apps of a process, and c
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,7 +14,7 @@ from typing import Any
 import sentry_sdk
 from sentry_sdk.transport import Transport
 
-from tenure import Cron, Every, Fail, Job, Schedule, Snooze, Tenure
+from tenure import Cron, Every, Fail, Job, Schedule, Snooze, Tenure, current_job
 from tenure.integrations.sentry import TenureIntegration
 
 early = Tenure(namespace="early")  # an app that is older than the integration
@@ -92,12 +93,21 @@ def put_off() -> None:
     raise Snooze(timedelta(days=100))
 
 
+@app.task
+async def cancelled() -> None:
+    job = current_job()
+    assert job is not None
+    await app.control.acancel(job.queue, job.id)
+    await asyncio.Event().wait()
+
+
 def enqueue(queues: Sequence[str] = ("events",)) -> None:
     one.enqueue(1)
     one.enqueue_many([one.call(2), one.call(3)])
     fails.enqueue()
     chosen.enqueue()
     put_off.enqueue()
+    cancelled.enqueue()
     for queue in queues:
         app.queue(queue).enqueue_many([b"a", b"b"])
     early.queue("early").enqueue(b"x")

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tenure import Fail, Job, QueueFull, RedisWorkQueue, Snooze, Tenure, chain, group
+from tenure import Fail, Job, QueueFull, RedisWorkQueue, Snooze, Tenure, chain, current_job, group
 from tenure.integrations.otel import instrument
 from tenure.testing import Drained
 
@@ -234,6 +234,22 @@ def test_errors_have_their_type_and_chosen_outcomes_only_if_they_count(
     assert found["messaging.client.consumed.messages", None] == 4
     assert found["messaging.process.duration", None] == 2
     assert found["messaging.process.duration", "ConnectionError"] == 1
+
+
+def test_a_cancelled_job_is_no_error_and_a_timeout_has_the_type_that_its_job_has(app: Tenure, spans: Spans) -> None:
+    @app.task(name="shop.wait", queue="ended", retries=0, timeout=0.5)
+    async def wait(cancels: bool) -> None:
+        job = current_job()
+        assert job is not None
+        if cancels:
+            await app.control.acancel(job.queue, job.id)
+        await asyncio.Event().wait()
+
+    instrument(app)
+    ids = {wait.using(timeout=60).enqueue(True).id: None, wait.enqueue(False).id: "Timeout"}
+    app.run_worker(burst=True)
+    done = [one.attributes or {} for one in spans()["process ended"]]
+    assert {one["messaging.message.id"]: one.get("error.type") for one in done} == ids
 
 
 def points(reader: InMemoryMetricReader, queue: str) -> dict[tuple[str, Any], Any]:

@@ -77,7 +77,10 @@ def test_an_error_is_reported_once_with_its_job_and_a_chosen_outcome_is_not(foun
     assert fails["tags"]["queue"] == "default"
 
 
-@pytest.mark.parametrize(("task", "failed"), [("one", False), ("fails", True), ("chosen", True), ("put_off", False)])
+@pytest.mark.parametrize(
+    ("task", "failed"),
+    [("one", False), ("fails", True), ("chosen", True), ("put_off", False), ("cancelled", False)],
+)
 def test_the_span_of_a_job_has_failed_if_its_attempt_has(found, task, failed):
     span, *_ = spans(found, "queue.process", f"tests.integrations.sentry_program.{task}")
     assert (span.get("status") in ("internal_error", "error")) is failed

@@ -9,12 +9,13 @@ from typing import Any
 import redis
 
 from tenure import Every, RedisWorkQueue, Tenure
-from tenure.core.job import NewJob
-from tenure.core.outcome import Completed
+from tenure.core.job import ErrorInfo, NewJob, State
+from tenure.core.outcome import Completed, Retried
 from tenure.core.worker_view import WorkerView
 from tenure.manage.fleet import CALLS_PER_S, FleetReader
 from tenure.manage.overview import Overview
 from tenure.metrics.exposition import exposition
+from tests.support.waiting import until
 
 
 def text_of(loop: asyncio.Runner, reader: FleetReader) -> list[str]:
@@ -61,6 +62,43 @@ def test_a_read_has_all_numbers_and_serves_all_until_the_next_is_allowed(app, dr
         assert 'tenure_jobs{queue="queue 7",state="ready"} 1.0' in text_of(loop, reader)
         now = reader.spent / CALLS_PER_S
         assert 'tenure_jobs{queue="queue 7",state="ready"} 2.0' in text_of(loop, reader)
+
+
+def test_the_time_of_a_delay_or_of_an_earlier_attempt_is_no_wait(app, driver, redis_url):
+    def oldest() -> list[str]:
+        with asyncio.Runner() as loop:
+            lines = text_of(loop, FleetReader(app))
+        return [line.split()[-1] for line in lines if line.startswith("tenure_oldest_ready_seconds{")]
+
+    app.queue("q").enqueue(b"x")
+    (lease,) = driver.run(app.engine.lease("w", ("q",), 1)).leases
+    app.queue("q").enqueue(b"x", delay=0.01)
+    driver.run(app.engine.settle([(lease, Retried(ErrorInfo("E", ""), delay_ms=10))]))
+    until(lambda: driver.run(app.engine.maintain(["q"], [])) and app.inspect.queue("q").counts[State.READY] == 2)
+    assert oldest() == []
+    view = app.inspect.queue("q")
+    assert view.oldest_ms is not None
+    assert view.ready_ms is None
+    app.queue("q").enqueue(b"x")
+    (seconds,) = oldest()
+    assert float(seconds) < 100
+    assert app.inspect.queue("q").ready_ms == app.inspect.page("q", "ready").jobs[2].enqueued_ms
+
+
+def test_schedules_that_no_worker_ticks_are_overdue(app, redis_url):
+    app.schedules.add("often", b"x", Every(seconds=1), queue="emails")
+    app.schedules.add("nightly", b"x", Every(hours=1), queue="nights")
+
+    def overdue() -> dict[str, float]:
+        with asyncio.Runner() as loop:
+            lines = text_of(loop, FleetReader(app))
+        found = [line.split() for line in lines if line.startswith("tenure_schedule_overdue_seconds{")]
+        return {name.split('"')[1]: float(number) for name, number in found}
+
+    until(lambda: overdue()["emails"] > 0)
+    assert overdue()["nights"] == 0
+    app.control.pause("emails")
+    assert overdue()["emails"] == 0
 
 
 def test_what_another_queue_has_not_taken_has_an_age(app, driver, redis_url):

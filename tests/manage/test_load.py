@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenure import Cron, Limit, Tenure
+from tenure import Cron, Limit, RedisWorkQueue, Tenure
 from tenure.core.errors import InvalidArgument
 from tenure.core.latency import BOUNDS, Times, bucket_of
 from tenure.core.outcome import Completed
@@ -47,6 +47,17 @@ def test_a_lane_has_as_many_places_as_its_limit(app, driver):
     lease(app, driver, 4)
     now = load_of(app)
     assert (now.held, now.runnable, now.at_once) == (4, 14, 6), "the same places, some of them taken"
+
+
+def test_the_slots_of_the_workers_and_what_one_slot_takes(app, driver, redis_url):
+    for id in ("v", "w"):
+        driver.run(app.engine.announce(WorkerView(id, ("emails",), "host", 1, 0, 0, 8, batches={"emails": 50})))
+    driver.run(app.engine.announce(WorkerView("x", ("other",), "host", 1, 0, 0, 4)))
+    now = app.inspect.load(["emails"])
+    assert (now.workers, now.slots, now.queues[0].batch) == (2, 16, 50)
+    assert app.inspect.load(["other"]).queues[0].batch == 1
+    with Tenure(redis_url, protocol=RedisWorkQueue(prefix="jobs")) as other:
+        assert other.inspect.load(["default"]).slots is None, "workers of other programs are not counted"
 
 
 def test_lanes_that_stand_still_and_a_paused_queue_need_no_worker(app):

@@ -80,6 +80,12 @@ async def test_full_batches_in_order_each_in_one_slot(kind):
     assert [one.lease.record.id for one in done] == names
 
 
+async def test_the_worker_announces_how_many_jobs_one_slot_runs():
+    async with Rig(batches(Gate(), 50)) as rig:
+        await rig.engine.until(lambda: bool(rig.engine.announced))
+        assert rig.engine.announced[-1].batches == {"q": 50}
+
+
 async def test_it_waits_for_others_and_then_starts_as_it_is():
     gate = Gate()
     gate.open.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -11,6 +12,7 @@ from tenure.core.errors import AccessDenied
 from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.redis.aio import AsyncDriver
+from tenure.runtime import fetcher
 from tenure.runtime.shutdown import ExitStatus
 from tenure.testing.server import RedisServer
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
@@ -50,8 +52,22 @@ async def test_a_burst_ends_with_an_error_when_redis_refuses_for_too_long(caplog
 
 
 async def test_a_burst_ends_with_an_error_when_its_leases_cannot_be_kept():
-    async with Rig(lambda: None, keeper=FakeKeeper(ready=False), burst=True, burst_wait_s=0.05) as rig:
+    keeper = FakeKeeper(ready=False)
+    keeper.reports.put_nowait(None)
+    async with Rig(lambda: None, keeper=keeper, burst=True, burst_wait_s=0.05) as rig:
         assert await rig.ended() is ExitStatus.FAILED
+
+
+async def test_a_burst_waits_for_a_keeper_that_starts_slowly(monkeypatch: pytest.MonkeyPatch):
+    """On a busy machine its start took longer than a burst waits for a Redis that refuses it."""
+    monkeypatch.setattr(fetcher, "REFUSED_LOOK_MS", 20)
+    keeper = FakeKeeper(ready=False)
+    async with Rig(lambda: None, keeper=keeper, burst=True, burst_wait_s=0.05) as rig:
+        assert rig.done is not None
+        done, _ = await asyncio.wait({rig.done}, timeout=0.3)
+        assert not done
+        keeper.beat()
+        assert await rig.ended() is ExitStatus.OK
 
 
 async def test_the_other_goes_on_as_ever_and_all_is_told_once(

@@ -46,7 +46,7 @@ class Holder:
         for line in self.process.stdout:
             self.lines.put(line.strip())
 
-    def says(self, word: str, timeout: float = 20) -> float:
+    def says(self, word: str, timeout: float = 90) -> float:
         """Wait until it says this, and answer the number behind it."""
         while True:
             said, _, number = self.lines.get(timeout=timeout).partition(" ")

@@ -1,15 +1,11 @@
 """Mutants of the Lua scripts: each is a mistake that somebody could make, and some test must notice it.
 
 TENURE_MUTANT=settle-without-token pytest tests/conformance      one of them
-python -m tests.support.mutants                                     all of them, and which tests noticed
+make mutants                                                     all of them, see tests/support/mutation.py
 """
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -585,9 +581,24 @@ _FLOWS: Final = (
     Mutant("empty-inner-group-stays", "flow.end_if_over(id, flow.of(id))", ""),
     Mutant("unsealed-for-ever", "call('SADD', key('stopping'), id)", "", ("maintain",)),
     Mutant("sealed-but-still-listed", "call('ZREM', key('flows_unsealed'), id)\n  flow.end", "flow.end"),
+    Mutant("cancelled-chain-stays", "count(group, n, 'completed', -1)\n", "", ("flow_change",)),
+    Mutant("open-chain-goes-on", "not group.chain or group.state == 'open' or", "not group.chain or"),
+    Mutant("goes-on-behind-a-failure", "or call('HLEN', flow.key(id, ':failed')) > 0 then", "then"),
+    Mutant("forgotten-flow-goes-on", "call('HSET', flow.key(id), 'gone_ms', '0')\n", "", ("flow_change",)),
     Mutant("all-elements-begin-at-once", "if is_chain and n > 1 then", "if false then"),
 )
-MUTANTS: Final = _PLAIN + _LANES + _QUEUE + _UNIQUE + _WISHES + _SCHEDULES + _LIMITS + _TRANSFER + _FLOWS
+SUBJECTS: Final = {
+    "Leases, answers, deaths": _PLAIN,
+    "Lanes": _LANES,
+    "Priorities and settings of a queue": _QUEUE,
+    "Unique keys and deadlines": _UNIQUE,
+    "Cancelling, progress, persistent jobs": _WISHES,
+    "Schedules": _SCHEDULES,
+    "Limits": _LIMITS,
+    "Moves between servers and formats": _TRANSFER,
+    "Flows": _FLOWS,
+}
+MUTANTS: Final = tuple(mutant for mutants in SUBJECTS.values() for mutant in mutants)
 
 
 def apply(name: str) -> None:
@@ -595,43 +606,3 @@ def apply(name: str) -> None:
     texts = next(mutant for mutant in MUTANTS if mutant.name == name).texts()
     assert texts, f"mutant {name!r} finds nothing to change"
     SCRIPTS.update({script: Script(script, text) for script, text in texts.items()})
-
-
-EXAMPLES: Final = "80"
-"""Random histories for each mutant, more than `make test` plays."""
-
-
-def main(names: list[str]) -> int:
-    """Run the suites once for each mutant. Exit status 1 when one was not noticed."""
-    survivors = []
-    for mutant in MUTANTS:
-        if names and mutant.name not in names:
-            continue
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "--no-header",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:randomly",
-        ]
-        command += ["tests/conformance", "tests/wire/native", "tests/faults/test_crash_matrix.py", "tests/property"]
-        command += ["tests/simulation"]
-        if os.environ.get("TENURE_ALL_TESTS"):
-            command.remove("-x")
-        environment = {"TENURE_EXAMPLES": EXAMPLES, **os.environ, "TENURE_MUTANT": mutant.name}
-        run = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert run.returncode in (0, 1), run.stdout + run.stderr
-        caught = re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
-        print(f"{mutant.name:24} {caught[0] if caught else 'NOT NOTICED'}  ({len(caught)})", flush=True)
-        if not caught:
-            survivors.append(mutant.name)
-    return 1 if survivors else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -83,6 +83,19 @@ def test_outcomes_that_redis_has_are_counted_by_queue_and_task(metrics: WorkerMe
     assert metrics.take() == Measured()
 
 
+def test_the_counters_of_the_tasks_begin_at_0(metrics: WorkerMetrics, clock: Clock) -> None:
+    specs = [task(lambda: None), task(lambda: None, name=None), task(lambda: None, name="other", queue="other")]
+    metrics.begin(specs, ["q"])
+    found = samples(metrics.take())
+    ends = {key[1:]: number for key, number in found.items() if key[0] == "tenure_jobs_ended_total"}
+    assert set(ends.values()) == {0}
+    assert {key[1:] for key in ends} == {("queue=q", "task=t"), ("queue=q", "task=")}
+    assert {key[0] for key in ends} == {f"outcome={one}" for one in ("completed", "failed", "broken", "cancelled")}
+    assert found["tenure_retries_total", "queue=q", "task=t"] == 0
+    metrics.begin([task(lambda: None, name=f"t{n}") for n in range(TASKS_MAX + 1)], ["q"])
+    assert metrics.take() == Measured()
+
+
 def test_times_are_counted_in_buckets(metrics: WorkerMetrics, clock: Clock) -> None:
     job = held(clock)
     metrics.finished([(job, [], clock.now + 0.3)])

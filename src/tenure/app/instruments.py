@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -14,6 +15,7 @@ from tenure.protocols.registry import entry_of
 if TYPE_CHECKING:
     from tenure.client.outgoing import AroundEnqueue, Outgoing
     from tenure.runtime.handlers.middleware import AsyncMiddleware, Middleware
+    from tenure.runtime.jobs.job import Job
     from tenure.runtime.observe.metrics import RedisCalled
     from tenure.settings import Settings
 
@@ -64,6 +66,11 @@ class TraceHeaders:
                     if size <= room and name not in job.headers:
                         job.headers[name] = value
                         room -= size
+
+
+def is_cancellation(error: BaseException, jobs: Sequence[Job]) -> bool:
+    """Return whether a cancel request for these jobs has ended their handler: that is no failure."""
+    return isinstance(error, CancelledError) and all(job.cancelled for job in jobs)
 
 
 class Instruments:

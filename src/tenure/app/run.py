@@ -172,6 +172,8 @@ async def run_worker(
         _report_unnamed(app, options.queues)
         await _report_queues(app, driver, settings.queues)
         schedules = app.scheduled(settings.source, settings.queues)
+        if metrics is not None:
+            metrics.begin(app.specs(), settings.queues)
         code = UserCode(app.specs(), app.listeners, app.layers, app.payloads, schedules)
         link: Driver = driver
         for called in (*app.instruments.redis_calls, *(() if metrics is None else [metrics.redis_called])):

@@ -18,7 +18,7 @@ from tenure.cli.reach import reaching
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
 from tenure.core.errors import RedisError
 from tenure.core.text import masked
-from tenure.manage.checks import inspect_all, layouts, outside
+from tenure.manage.checks import inspect_all, layouts, lost_ends, outside
 from tenure.manage.preflight import Finding, Inspection, Level, failed, no_waits
 from tenure.protocols.registry import rights_of
 from tenure.redis.drivers import asyncio_driver
@@ -36,20 +36,28 @@ _NAME: Final = 13
 @click.option(
     "--acl", metavar="USER", help="Print the command that grants this user exactly the rights that Tenure needs."
 )
+@click.option("--deep", is_flag=True, help="Also look for jobs that open flows wait for in vain. It takes longer.")
+@click.option("--repair", is_flag=True, help="With --deep: let the flows count them.")
 @reaching()
-def check(strict: bool, acl: str | None, app: Tenure) -> Answer:
+def check(strict: bool, acl: str | None, deep: bool, repair: bool, app: Tenure) -> Answer:
     """It checks the version, the role, the eviction policy, the memory, the connections, the persistence, the rights of
     the user (ACL), the clocks, the round trip, whether a newer release has written to a queue, and whether jobs lie in
     partitions that their queue does not have. It leaves no key behind. A worker runs the same checks when it
     starts, and refuses to start on an error; it claims nothing from a queue that a newer release has written to.
     Without a connection or access, that is the only finding.
 
+    A failover of Redis can lose the word that a member of a flow has ended, and the flow stays open. --deep finds such
+    members: it looks at each member of the open flows that has not ended. With --repair they count as what they ended
+    as, or as cancelled if nothing is left of them.
+
     With --acl it connects to nothing: it prints the line for redis-cli, in which you replace PASSWORD.
     """
     if acl is not None:
         words = ("ACL", "SETUSER", acl, *_FRESH, *rights_of(app.engine, is_cluster(app.settings.url)).needed)
         return Answer({"acl": words}, [" ".join(map(_quoted, words))])
-    found = asyncio.run(_look(app))
+    if repair and not deep:
+        raise click.UsageError("--repair needs --deep.")
+    found = asyncio.run(_look(app, deep, repair))
     fit = not found.errors and not (strict and found.warnings)
     findings = [
         {"name": one.name, "level": one.level.value, "found": masked(one.found), "remedy": one.remedy}
@@ -67,7 +75,7 @@ def _quoted(word: str) -> str:
     return '"' + "".join(char if _PLAIN.fullmatch(char := chr(byte)) else f"\\x{byte:02x}" for byte in data) + '"'
 
 
-async def _look(app: Tenure) -> Inspection:
+async def _look(app: Tenure, deep: bool, repair: bool) -> Inspection:
     """Run the checks. If Redis cannot be reached, or denies access, that is the only finding."""
     refuse_outside_of_fixtures(app.settings.url)
     driver = asyncio_driver(app.settings.url, **driver_options(app.settings))
@@ -75,6 +83,8 @@ async def _look(app: Tenure) -> Inspection:
         clustered = is_cluster(app.settings.url)
         found = await inspect_all(driver, app.engine, clustered, lambda error: (no_waits(str(error)),))
         queues = (*await driver.run(layouts(app.engine)), *await driver.run(outside(app.engine)))
+        if deep:
+            queues = (*queues, *await driver.run(lost_ends(app.engine, repair)))
         return Inspection((*found.findings, *queues))
     except RedisError as error:
         return failed(error)

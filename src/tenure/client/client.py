@@ -24,11 +24,11 @@ from tenure.core.encoding.codec import decode_json
 from tenure.core.encoding.conversion import BUILT_IN, Conversion
 from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NotDurable, PayloadTooLarge, SyncOnLoop, SyncOnLoopWarning, invalid
-from tenure.core.functions import without_warning
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.ports import FlowPort, needed
 from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps, durably
+from tenure.core.task import not_a_call
 from tenure.core.unsupported import unsupported
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Client:
         """
         self.require(Feature.FLOWS)
         if not isinstance(call, TaskCall):
-            raise invalid(field, "a call of a task, as in report.call(...)", without_warning(call))
+            raise not_a_call(call, field)
         if call.source is None or getattr(call.source, "_client", None) is not self:
             raise invalid(field, "a call of a task of this app", f"a call of {call.task}")
         if call.options.durable is not None:

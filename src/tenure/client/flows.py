@@ -243,18 +243,22 @@ class Flow:
             flow.retry()
 
         The flow is open again. `on_success` follows if all have completed then and it has not followed yet; `on_end`
-        follows each end.
+        follows each end. A chain that was cancelled while a member of it completed continues with the next one.
         """
-        count, after = 0, "0"
+        return self._retry()
+
+    aretry = asynchronous(retry)
+
+    def _retry(self) -> Steps[int]:
+        count, after = int((yield from self._client.flows.continue_chain(self._queue, self._key))), "0"
         for _ in range(limits.PURGE_ROUNDS):
-            members, after = yield from self._failed(after)
+            members, after = yield from self._client.flows.failed_members(self._queue, self._key, after)
             for member, queue in members:
-                count += yield from self._client.engine.retry(queue, member)
+                inner = Flow(self._client, self._queue, member)
+                count += yield from self._client.engine.retry(queue, member) if queue else inner._retry()
             if after == "0":
                 break
         return count
-
-    aretry = asynchronous(retry)
 
     @blocking
     def seal(self) -> Steps[bool]:
@@ -268,9 +272,11 @@ class Flow:
 
     @blocking
     def forget(self) -> Steps[bool]:
-        """Remove the record of the flow; its jobs stay, and nothing follows them. False: it is gone already.
+        """Remove the record of the flow, and of flows in it; their jobs stay, and nothing follows them.
 
-        flow.forget()
+            flow.forget()
+
+        Return False if it is gone already.
         """
         return self._client.flows.forget_flow(self._queue, self._key)
 

@@ -12,7 +12,7 @@ from tenure.core import limits, names
 from tenure.core.engine import Feature
 from tenure.core.errors import invalid
 from tenure.core.flows import FlowView
-from tenure.core.job import JobView, Page, QueueView, State
+from tenure.core.job import NEXT_LOOKED, JobView, Page, QueueView, State, with_next
 from tenure.core.latency import Latency, latency_of
 from tenure.core.minutes import Minutes
 from tenure.core.ports import needed
@@ -206,12 +206,11 @@ def queue_names(engine: FullEngine) -> Steps[list[str]]:
 
 
 def full_view(engine: FullEngine, name: str) -> Steps[QueueView]:
-    """Return a queue with the enqueue time of the job that is next."""
+    """Return a queue with the times of the job that is next."""
     view = yield from engine.queue(name)
     if view.oldest_ms is not None or not view.counts[State.READY]:
         return view
-    first = yield from engine.page(name, State.READY, limit=1, heads=True)
-    return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
+    return with_next(view, (yield from engine.page(name, State.READY, limit=NEXT_LOOKED, heads=True)))
 
 
 def lanes_in(engine: FullEngine, queue: str, state: LaneState, most: int = LANES_MAX) -> Steps[list[LaneView]]:

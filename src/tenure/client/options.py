@@ -15,9 +15,9 @@ from tenure.client.limit import checked_limits, fields_of
 from tenure.client.unique import rule_of
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.functions import without_warning
 from tenure.core.hints import option_hint
 from tenure.core.shape import Conflict, UniqueRule, Until
+from tenure.core.task import not_a_call
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -133,7 +133,7 @@ def _expires(expires: object, name: str) -> str:
 
 def _call(call: object, name: str) -> object:
     if call is not None and not (hasattr(call, "task") and hasattr(call, "payload")):
-        raise invalid(name, "a call of a task, as in report.call(...)", without_warning(call))
+        raise not_a_call(call, name)
     return call or False
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
 from tenure.client.call import Built, TaskCall
@@ -13,8 +12,8 @@ from tenure.client.outgoing import surrounded
 from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, with_jobs
-from tenure.core.functions import without_warning
 from tenure.core.steps import Steps
+from tenure.core.task import not_a_call
 
 if TYPE_CHECKING:
     from tenure.client.client import Client
@@ -63,6 +62,7 @@ class Place(NamedTuple):
 class FlowPart(ABC):
     """A group or a chain that is not enqueued, so that it can be part of another flow."""
 
+    is_flow = True
     _gives_list: bool | None = None
     """Whether it gives the list of its results; None: it gives one result."""
 
@@ -104,7 +104,7 @@ def member(inner: Place, step: Step, membership: str, field: str, before: str | 
     if isinstance(step, FlowPart):
         return step._new(inner)
     made = callback(inner.client, step, field, before)
-    return replace(made, job=as_member(made.job, membership, field))
+    return Callback(as_member(made.job, membership, field), made.takes_results)
 
 
 def _check_types(before: object, one: AnyTask) -> None:
@@ -125,7 +125,7 @@ def _check_types(before: object, one: AnyTask) -> None:
 
 def callback(client: Client, step: TaskCall[Any] | AnyTask, field: str, before: str | None) -> Callback:
     """Return the job of a call, or of a task that takes what comes before it. Raises `InvalidArgument`."""
-    if not isinstance(step, AnyTask):
+    if isinstance(step, TaskCall) or not isinstance(step, AnyTask):  # the first is quick, and most are calls
         return Callback(client.job_of_call(step, field))
     if before is None:
         raise InvalidArgument(f"{field}: {step.name} has no result before it: write {step.name}.call(...).")
@@ -162,7 +162,7 @@ def client_of(step: object, field: str) -> Client:
     """Return the client of the app of a call, or of a task. Raises `InvalidArgument` for anything else."""
     client: Client | None = getattr(step.source if isinstance(step, TaskCall) else step, "_client", None)
     if client is None:
-        raise invalid(field, "a call of a task, as in report.call(...)", without_warning(step))
+        raise not_a_call(step, field)
     return client
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
 from msgspec import structs
@@ -178,12 +179,23 @@ def membership(queue: str, results: bool, is_chain: bool = False) -> str:
     return f"{_CHAIN if is_chain else _WITH_RESULT if results else _PLAIN}{queue}"
 
 
+@lru_cache(maxsize=64)
+def _member_shape(flow: str) -> Shape:
+    """The shape of members that have no other. The members of a group share it."""
+    return Shape(flow=flow)
+
+
+def is_only_member(shape: Shape) -> bool:
+    """Whether a job waits as plain jobs do, and its shape only names its group."""
+    return bool(shape.flow) and shape == _member_shape(shape.flow)
+
+
 def as_member(job: NewJob, flow: str, field: str) -> NewJob:
     """Return a job as a member of a flow. `flow`: its membership. Raises `InvalidArgument`."""
     if job.own_id:
         raise InvalidArgument(f"{field}: a member cannot have an id of its own: the flow gives it one.")
     if job.shape is PLAIN:
-        return structs.replace(job, shape=Shape(flow=flow))
+        return structs.replace(job, shape=_member_shape(flow))
     if job.shape.persistent:
         raise InvalidArgument(f"{field}: a persistent job never ends, so the flow would not either.")
     if job.shape.unique is not None:

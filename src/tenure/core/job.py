@@ -7,7 +7,7 @@ others are dataclasses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
@@ -18,6 +18,9 @@ from tenure.core.features import Feature
 from tenure.core.limits import SECOND
 from tenure.core.partitions import place_of
 from tenure.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
+
+NEXT_LOOKED: Final = 20
+"""Ready jobs that are looked at for the time of the next one."""
 
 
 class State(StrEnum):
@@ -238,8 +241,8 @@ class JobView:
 
     `payload` and `result`: JSON, or the bytes of a raw payload; `JobHandle.result` decodes a result. `due_ms`: when a
     scheduled job becomes ready. `started_ms`: when its worker claimed it. `worker` and `token`: of the last claim.
-    `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt. Payload, result and
-    headers may hold secrets, so the `repr` leaves them out.
+    `expires_ms`: when the record of an ended job is deleted. `error`: of the last failed attempt. `delayed`: it was
+    enqueued for a later time. Payload, result and headers may hold secrets, so the `repr` leaves them out.
     """
 
     id: str
@@ -273,6 +276,7 @@ class JobView:
     pages, and on wire formats that do not keep them."""
     scheduled_for_ms: int | None = None
     """The planned time of the schedule's tick that made the job; None if no schedule did."""
+    delayed: bool = False
 
     @property
     def enqueued_at(self) -> datetime | None:
@@ -330,10 +334,12 @@ class QueueView:
     ready. `limited`: ready jobs that wait for a limit (of more than 1,000 lanes, those of 1,000). `suspects`: ready
     jobs that crashed; a worker runs only a few of them together, or one alone. `newer_layout`: the queue's layout
     version, if a newer release has written it; workers of this release claim nothing from it. `oldest_ms`: when the job
-    that is next was enqueued; None: none waits, or the format has no such time. `partitions`: see
-    `app.queue_options`; 1: none. `repartition`: a change of their number that is under way. `unreachable`: the
-    partitions whose node of a cluster is lost; all other numbers, and `settings.max_length`, are without them.
-    `outgoing`: follow-up jobs, and word for flows, that other queues have not taken; `outgoing_ms`: since when.
+    that is next was enqueued; None: none waits, or the format has no such time. `ready_ms`: since when it has been
+    ready, at least: Redis does not keep that time of a job that was delayed or tried before, and then the jobs behind
+    it show it; None: none waits, or it is not known. `partitions`: see `app.queue_options`; 1: none. `repartition`: a
+    change of their number that is under way. `unreachable`: the partitions whose node of a cluster is lost; all other
+    numbers, and `settings.max_length`, are without them. `outgoing`: follow-up jobs, and word for flows, that other
+    queues have not taken; `outgoing_ms`: since when.
     """
 
     name: str
@@ -346,6 +352,7 @@ class QueueView:
     limited: int = 0
     newer_layout: int | None = None
     oldest_ms: int | None = None
+    ready_ms: int | None = None
     partitions: int = 1
     repartition: Repartition | None = None
     unreachable: tuple[int, ...] = ()
@@ -363,3 +370,10 @@ class Page:
     jobs: tuple[JobView, ...]
     total: int
     next: str | None = None
+
+
+def with_next(view: QueueView, ready: Page) -> QueueView:
+    """Return the view with the times of the jobs that come first, given the first `NEXT_LOOKED` ready ones."""
+    first = ready.jobs[0].enqueued_ms if ready.jobs else None
+    known = (job.enqueued_ms for job in ready.jobs if not (job.delayed or job.failures or job.crashes))
+    return replace(view, oldest_ms=first, ready_ms=next(known, None))

@@ -84,8 +84,15 @@ class FlowPort(Protocol):
         """Cancel the members of a group that have not ended; workers complete that. False: it is gone. `has_all`: its
         producer enqueues no more members."""
 
+    def continue_chain(self, queue: str, id: str) -> Steps[bool]:
+        """Continue a chain that was cancelled while a member of it completed. False: it is no such chain."""
+
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
-        """Remove the record of a group. Its members stay. False: it is gone."""
+        """Remove the record of a group, and of flows in it. Its members stay. False: it is gone."""
+
+    def lost_members(self, queue: str, id: str, settles: bool = False) -> Steps[list[str]]:
+        """Members that an open flow waits for in vain: they have ended, or are gone, and a failover has lost the word
+        of it. `settles`: count them as what they ended as, or as cancelled if nothing is left of them."""
 
     def flow(self, queue: str, id: str) -> Steps[FlowView | None]: ...
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeAlias
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff, OwnBackoff
+from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
 from tenure.core.rates import LimitRule
 from tenure.core.retries import RetryRule
@@ -85,3 +87,14 @@ class TaskSpec:
     limits: tuple[LimitRule, ...] = ()
     protocol_without_snooze: str = ""
     follow: Callable[[Call], NewJob] | None = None
+
+
+def not_a_call(value: object, field: str) -> InvalidArgument:
+    """Return the error for something else in place of a call. For a group or a chain it names what to do instead."""
+    rule = "a call of a task, as in report.call(...)"
+    if getattr(value, "is_flow", False):
+        kind = type(value).__name__.lower()
+        return invalid(
+            field, rule, f"a {kind}", f"Write a task that enqueues the {kind}, and give a call of this task."
+        )
+    return invalid(field, rule, without_warning(value))

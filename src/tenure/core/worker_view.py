@@ -27,7 +27,7 @@ class WorkerView:
     jobs of each queue took; `app.inspect.latency` adds them up. `limits`: those that its code names, up to 100.
     `tasks`: those that it runs; None: they are not known, or too many. `awaiting`: how many of its jobs wait for the
     result of another job, in its own process. `stacks`: where its handlers were at `stacks_ms`, for some minutes after
-    `app.inspect.stacks` asked.
+    `app.inspect.stacks` asked. `batches`: how many jobs one slot runs together, of each queue with a batch handler.
     """
 
     id: str
@@ -46,3 +46,4 @@ class WorkerView:
     awaiting: int = 0
     stacks: tuple[JobStack, ...] = ()
     stacks_ms: int | None = None
+    batches: Mapping[str, int] = field(default_factory=dict)

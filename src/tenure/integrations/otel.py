@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -21,9 +22,10 @@ from opentelemetry.metrics import Counter, get_meter
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from tenure._version import __version__
-from tenure.app.instruments import Instrument, InstrumentedApp, TraceHeaders
+from tenure.app.instruments import Instrument, InstrumentedApp, TraceHeaders, is_cancellation
 from tenure.core.signals import Fail, JobCancelled, RateLimited, Retry, Snooze
 from tenure.redis.url import Target
+from tenure.runtime.jobs.held import Stop
 from tenure.runtime.jobs.job import run_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ ATTEMPT: Final = "tenure.attempt"
 OPT_IN: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 _NO_ERRORS: Final = (JobCancelled, RateLimited, Snooze)
 """Outcomes that a handler chooses, and that do not count as a failed attempt."""
+TIMEOUT: Final = "Timeout"
+"""The type of the error of a job that was ended by its timeout."""
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """The bounds that the conventions name, in seconds."""
 _LINKS_MAX: Final = 128
@@ -149,7 +153,9 @@ class _Handlers:
         except _NO_ERRORS:
             raise
         except BaseException as error:
-            error_type = _failed(span, error)
+            if not is_cancellation(error, jobs):
+                is_timeout = isinstance(error, CancelledError) and run_of(jobs[0]).stop is Stop.TIMEOUT
+                error_type = _failed(span, error, TIMEOUT if is_timeout else None)
             raise
         finally:
             contexts.detach(token)
@@ -202,11 +208,12 @@ def _of_attempt(jobs: Sequence[Job]) -> Attributes:
     return about | {PARTITION: str(partition)} if partition else about
 
 
-def _failed(span: Span, error: BaseException) -> str:
-    """Note an error on the span. Return its type."""
-    name = type(error).__qualname__
-    if type(error).__module__ not in ("builtins", "tenure.core.signals"):
-        name = f"{type(error).__module__}.{name}"
+def _failed(span: Span, error: BaseException, name: str | None = None) -> str:
+    """Note an error on the span. Return its type, or the name."""
+    if name is None:
+        name = type(error).__qualname__
+        if type(error).__module__ not in ("builtins", "tenure.core.signals"):
+            name = f"{type(error).__module__}.{name}"
     span.set_attribute(ERROR_TYPE, name)
     span.set_status(Status(StatusCode.ERROR))
     span.record_exception(error)

@@ -11,6 +11,7 @@ For sentry-sdk 2 and 3.
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,7 @@ from sentry_sdk.crons import capture_checkin
 from sentry_sdk.integrations import Integration
 from sentry_sdk.integrations import logging as sentry_logging
 
-from tenure.app.instruments import Instrument, InstrumentedApp, TraceHeaders, instrument_all
+from tenure.app.instruments import Instrument, InstrumentedApp, TraceHeaders, instrument_all, is_cancellation
 from tenure.core import limits
 from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.signals import Fail, JobCancelled, RateLimited, Retry, Snooze
@@ -106,6 +107,10 @@ class _Handlers:
                             raise returned
                     except _NO_FAILURES as outcome:
                         put_off = outcome
+                    except CancelledError as error:
+                        if not is_cancellation(error, jobs):
+                            raise
+                        put_off = error
                     except Exception as error:
                         if not isinstance(error, _FAILURES):
                             sentry_sdk.capture_exception(error)

@@ -10,6 +10,8 @@ from typing import Final
 from tenure.core import limits
 from tenure.core.engine import FullEngine
 from tenure.core.errors import AccessDenied, QueueFull, RedisError, ReplyError
+from tenure.core.flows import FlowState, flow_id
+from tenure.core.ports import FlowPort
 from tenure.core.steps import Command, Steps, T, WaitLost
 from tenure.manage.preflight import (
     COMMANDS,
@@ -30,6 +32,10 @@ LAYOUTS_CHECKED: Final = 1_000
 """The most queues whose layout version `tenure check` reads."""
 OUTSIDE_CHECKED: Final = 100
 """The most queues of which `tenure check` looks for jobs outside of their partitions."""
+DEEP_CHECKED: Final = 1_000
+"""The most queues of which `tenure check --deep` looks at open flows."""
+FLOW_PAGES: Final = 100
+"""Pages of the newest flows of a queue that it reads."""
 WAKE_MS: Final = 5
 """An idle Redis ends a wait up to 0.1 s late, unless it gets a call. It gets one after this time, while it waits."""
 WAKES_MOST: Final = 4
@@ -117,6 +123,39 @@ def outside(engine: FullEngine) -> Steps[tuple[Finding, ...]]:
         return (*refused, Finding("partitions", Level.WARNING, text, remedy))
     text = f"No jobs outside of the partitions of {len(partitions):,} queues."
     return (*refused, Finding("partitions", Level.OK, text))
+
+
+def lost_ends(engine: FullEngine, settles: bool) -> Steps[tuple[Finding, ...]]:
+    """Find members that open flows wait for in vain, since a failover has lost the word of their ends. `settles`: let
+    the flows count them."""
+    if engine.flows is None:
+        return ()
+    port = engine.flows
+    found, refused = yield from _of_each("flows", engine, DEEP_CHECKED, lambda queue: _lost_of(port, queue, settles))
+    lost = [member for members in found.values() for member in members]
+    if not lost:
+        text = f"No open flow of {len(found):,} queues waits for a member that has ended."
+        return (*refused, Finding("flows", Level.OK, text))
+    text = f"{len(lost):,} members that open flows wait for have ended, or are gone: {_few(lost)}."
+    if settles:
+        return (*refused, Finding("flows", Level.OK, f"{text} Their flows have counted them now."))
+    remedy = "`tenure check --deep --repair` counts them: as what they ended as, or as cancelled if nothing is left."
+    return (*refused, Finding("flows", Level.WARNING, text, remedy))
+
+
+def _lost_of(port: FlowPort, queue: str, settles: bool) -> Steps[list[str]]:
+    lost: list[str] = []
+    left = yield from port.open_flows(queue)
+    for page in range(FLOW_PAGES):
+        views = (yield from port.flow_page(queue, page * limits.PAGE_MAX)) if left > 0 else []
+        if not views:
+            break
+        for view in views:
+            if view.state is FlowState.OPEN:
+                left -= 1
+                members = yield from port.lost_members(queue, view.id.partition("/")[2], settles)
+                lost += [flow_id(queue, member) for member in members]
+    return lost
 
 
 def _of_each(

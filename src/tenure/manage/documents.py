@@ -90,7 +90,7 @@ def listing_document(listing: Listing) -> Document:
 
 def overview_document(seen: Overview) -> Document:
     """Return queues and workers, without the counts that `latency` is made of, the stacks, and what is in the code."""
-    left_out = ("times", "limits", "tasks", "stacks", "stacks_ms")
+    left_out = ("times", "limits", "tasks", "stacks", "stacks_ms", "batches")
     return {
         "queues": seen.queues,
         "latency": seen.latency,

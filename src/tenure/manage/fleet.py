@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from tenure.client.limits import Limits
@@ -15,6 +15,7 @@ from tenure.core import limits as bounds
 from tenure.core.engine import Feature, FullEngine
 from tenure.core.errors import TenureError
 from tenure.core.job import QueueView, State
+from tenure.core.schedules.schedule import ScheduleView
 from tenure.core.worker_view import WorkerView
 from tenure.manage.inspect import JobSearch
 from tenure.metrics.counts import Counts
@@ -111,8 +112,8 @@ class FleetReader:
         features = self._app.engine.features
         if Feature.SCHEDULES in features:
             self.spent += 1 + sum(max(1, view.partitions) for view in seen.queues)
-            for schedule in await self._app.schedules.alist():
-                counts.add("tenure_schedules_missed_total", schedule.queue, number=schedule.missed)
+            paused = {view.name for view in seen.queues if view.settings.paused}
+            _add_schedules(counts, await self._app.schedules.alist(), paused)
         if Feature.LIMITS in features:
             found = await self._app.limits.alist(limit=LIMITS_MOST)
             self.spent += 2 + len(found)
@@ -124,15 +125,26 @@ class FleetReader:
 def _add_queue(counts: Counts, view: QueueView, now_ms: float) -> None:
     for state, number in view.counts.items():
         counts.add("tenure_jobs", view.name, state, number=number)
-    oldest_s = 0.0 if view.oldest_ms is None else max(0.0, now_ms - view.oldest_ms) / bounds.SECOND
-    if view.oldest_ms is not None or not view.counts.get(State.READY):
+    oldest_s = 0.0 if view.ready_ms is None else max(0.0, now_ms - view.ready_ms) / bounds.SECOND
+    if view.ready_ms is not None or not view.counts.get(State.READY):
         counts.set("tenure_oldest_ready_seconds", view.name, number=oldest_s)
     if view.outgoing_ms is not None:
         outgoing_s = max(0.0, now_ms - view.outgoing_ms) / bounds.SECOND
         counts.set("tenure_outgoing_seconds", view.name, number=outgoing_s)
+    counts.set("tenure_queue_paused", view.name, number=view.settings.paused)
     counts.add("tenure_lanes", view.name, "blocked", number=view.blocked_lanes)
     counts.add("tenure_lanes", view.name, "parked", number=view.parked_lanes)
     counts.add("tenure_reclaimed_total", view.name, number=view.totals.get("crashed", 0))
+
+
+def _add_schedules(counts: Counts, schedules: Sequence[ScheduleView], paused: Collection[str]) -> None:
+    overdue: dict[str, float] = {}
+    for one in schedules:
+        counts.add("tenure_schedules_missed_total", one.queue, number=one.missed)
+        late_s = 0.0 if one.next is None or one.queue in paused else time.time() - one.next.timestamp()
+        overdue[one.queue] = max(overdue.get(one.queue, 0.0), late_s)
+    for queue, late_s in overdue.items():
+        counts.set("tenure_schedule_overdue_seconds", queue, number=late_s)
 
 
 def _state_of(worker: WorkerView) -> str:

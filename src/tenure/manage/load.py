@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tenure.client.inspect import lanes_in, queue_names
@@ -16,6 +17,7 @@ from tenure.core.latency import mean_run
 from tenure.core.rates import LimitPort, LimitRule
 from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps
+from tenure.protocols.registry import entry_of
 from tenure.scale import Narrow, QueueLoad, Sample
 
 QUEUES_MOST: Final = 100
@@ -56,8 +58,11 @@ def load_of(engine: FullEngine, queues: Sequence[str], due_ms: int, now_ms: floa
     loads = []
     for name in queues:
         run_s = mean_run(one.times[name] for one in workers if name in one.times)
-        loads.append((yield from _queue_load(engine, name, due_ms, now_ms, run_s, name in known)))
-    return Sample(at_s, tuple(loads), sum(any(name in one.queues for name in queues) for one in workers))
+        load = yield from _queue_load(engine, name, due_ms, now_ms, run_s, name in known)
+        loads.append(replace(load, batch=max((one.batches.get(name, 1) for one in workers), default=1)))
+    serving = [one for one in workers if any(name in one.queues for name in queues)]
+    slots = None if entry_of(engine).has_foreign_clients else sum(one.concurrency for one in serving)
+    return Sample(at_s, tuple(loads), len(serving), slots)
 
 
 def _queue_load(

@@ -35,7 +35,9 @@ OF_WORKERS: Final = {
     "tenure_retries_total": Family(
         _COUNTER, ("queue", "task"), "Attempts that failed or crashed, of jobs that run again."
     ),
-    "tenure_job_run_seconds": Family(_HISTOGRAM, ("queue", "task"), "How long handlers ran."),
+    "tenure_job_run_seconds": Family(
+        _HISTOGRAM, ("queue", "task"), "How long handlers ran. Each job of a batch has the time of its call."
+    ),
     "tenure_job_wait_seconds": Family(
         _HISTOGRAM, ("queue",), "How long jobs waited from enqueue to start, without delayed jobs and retries."
     ),
@@ -67,13 +69,15 @@ OF_FLEET: Final = {
     "tenure_oldest_ready_seconds": Family(
         _GAUGE,
         ("queue",),
-        "How long the job that is next has waited; 0 if no job is ready. Left out where the format has no such time.",
+        "How long the job that is next has been ready, at least; 0 if no job is ready. Left out where the format has "
+        "no such time, and if the first 20 jobs were all delayed or tried before.",
     ),
     "tenure_outgoing_seconds": Family(
         _GAUGE,
         ("queue",),
         "How long the oldest follow-up job, or word for a flow, waits for another queue. Left out if none does.",
     ),
+    "tenure_queue_paused": Family(_GAUGE, ("queue",), "1 if the queue is paused, else 0."),
     "tenure_lanes": Family(_GAUGE, ("queue", "state"), "Lanes that are blocked or parked."),
     "tenure_limit_places": Family(_GAUGE, ("limit",), "Places of a limit that running jobs hold."),
     "tenure_limit_waiting_lanes": Family(_GAUGE, ("limit",), "Lanes that wait for a limit, with all of their jobs."),
@@ -87,6 +91,11 @@ OF_FLEET: Final = {
     ),
     "tenure_schedules_missed_total": Family(
         _COUNTER, ("queue",), "Ticks of schedules that were left out because they were late."
+    ),
+    "tenure_schedule_overdue_seconds": Family(
+        _GAUGE,
+        ("queue",),
+        "How long ago the next tick of a schedule was due; 0 if none is late, or the queue is paused.",
     ),
 }
 """What `tenure metrics` reads from Redis and serves."""

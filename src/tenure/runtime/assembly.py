@@ -167,7 +167,7 @@ class Parts(JobParts):
 
         self.maintainer = Maintainer(context, offered, noted)
         awaiting, stacks = lambda: len(self.services.awaits), self.executor.stacks
-        self.presence = Presence(context, suspects, offered, self.routes.limits(), awaiting, stacks)
+        self.presence = Presence(context, suspects, offered, self.routes, awaiting, stacks)
         self.subscriber = None
         if context.engine.features & {Feature.CANCEL, Feature.QUIET}:
             self.subscriber = RequestSubscriber(

@@ -86,7 +86,7 @@ class Fetcher:
             await self._stand_by(None)
         elif not self._intake.is_kept.is_set():
             await self._intake.rest(self._intake.is_kept.wait(), REFUSED_LOOK_MS if self._burst else None)
-            return not self._gives_up(not self._intake.is_kept.is_set())
+            return not self._gives_up(self._intake.is_refused)
         elif pause_ms := self._suspects.pause_ms():
             await self._stand_by(pause_ms)
         elif not self._claimer.has_room:

@@ -130,6 +130,7 @@ class Heartbeat:
         self._heard_at = self._env.clock()
         if self._stopped.is_set():
             return
+        self._intake.is_refused = report is None
         if report is not None:
             self._act_on(report)
         self._keeper.show(self._inflight.snapshot(self._heard_at - self._beat_s / 2))

@@ -25,6 +25,8 @@ class Intake:
         self.kept = kept
         self.is_kept = asyncio.Event()
         """Set while the keeper keeps the leases: without it nothing is claimed."""
+        self.is_refused = False
+        """Whether Redis did not accept the last heartbeat. A keeper that has not started yet sends none."""
         self.is_quiet = False
         """Whether a person has paused this worker."""
         self.claiming_since: float | None = None

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from tenure.core import limits
-from tenure.core.rates import LimitRule
 from tenure.core.worker_view import JobStack, WorkerView
 from tenure.runtime.context import WorkerContext
+from tenure.runtime.handlers.routes import Routes
 from tenure.runtime.jobs.suspects import Suspects
 
 TASKS_MOST: Final = 500
@@ -27,8 +27,8 @@ class Presence:
     """See the module. The loop is `run`.
 
     `offered`: the tasks that can be run here at present, and queues of raw payloads, which are not announced.
-    `announced`: the limits in the code of the app. `awaiting`: how many jobs wait for the result of another. `stacks`:
-    where the running handlers are.
+    `routes`: have the limits and the batches in the code of the app. `awaiting`: how many jobs wait for the result of
+    another. `stacks`: where the running handlers are.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Presence:
         context: WorkerContext,
         suspects: Suspects,
         offered: Callable[[], tuple[Sequence[str], Collection[str]]],
-        announced: Sequence[LimitRule],
+        routes: Routes,
         awaiting: Callable[[], int],
         stacks: Callable[[], Awaitable[tuple[JobStack, ...]]],
     ) -> None:
@@ -44,7 +44,8 @@ class Presence:
         self._engine = context.engine
         self._suspects = suspects
         self._offered = offered
-        self._limits = tuple(announced[:LIMITS_MOST])
+        self._limits = tuple(routes.limits()[:LIMITS_MOST])
+        self._batches = {queue: rule.size for queue, rule in routes.batch_rules().items()}
         self._awaiting = awaiting
         self._stacks_of = stacks
         self._stacks: tuple[JobStack, ...] = ()
@@ -106,6 +107,7 @@ class Presence:
             awaiting=self._awaiting(),
             stacks=self._stacks,
             stacks_ms=self._stacks_ms,
+            batches=self._batches,
         )
 
 

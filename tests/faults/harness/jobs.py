@@ -41,6 +41,8 @@ BLOCK_IN_THREAD: Final = "block_in_thread"
 TICK: Final = "tick"
 TICKS: Final = "ticks"
 """The queue of the jobs of schedules, which only workers of S70 serve, and the file in which they are written down."""
+FLOWS: Final = ("flows", "other_flows")
+"""The queues of members of flows, and of what follows them, which only workers of S76 serve."""
 MISDEED: Final = "misdeed"
 MISDEED_IN_THREAD: Final = "misdeed_in_thread"
 MISDEED_APART: Final = "misdeed_apart"
@@ -123,6 +125,41 @@ def tick(name: str) -> None:
         file.write(f"{name} {round(job.scheduled_for.timestamp() * 1000)} {job.id}\n")
 
 
+def note_of_flow(*words: object) -> None:
+    """Write a line into the file of S76: the lines of all processes are in their order."""
+    job = current_job()
+    assert job is not None
+    with (Path(os.environ[FOLDER]) / FLOWS[0]).open("a") as file:
+        file.write(f"{' '.join(map(str, words))} {job.id}\n")
+
+
+def member(flow: str, name: str, ms: int, failures: int, fatal: bool, adds: int) -> int:
+    """A member of a flow: it fails so many times first, or for good, and adds others."""
+    job = current_job()
+    assert job is not None
+    note_of_flow("begin", flow, name)
+    time.sleep(ms / 1000)
+    if job.failures < failures:
+        raise Retry("not yet", delay=0.02)
+    for n in range(adds):
+        job.group.add(app.tasks["member"].using(queue=FLOWS[n % 2]).call(flow, f"{name}-{n}", ms, 0, False, 0))
+    note_of_flow("done", flow, name)
+    if fatal:
+        raise Fail("for good")
+    return 1
+
+
+def link(before: int, flow: str = "") -> int:
+    """An element of a chain: it takes the number before it."""
+    note_of_flow("link", before)
+    return before + 1
+
+
+def follower(flow: str, kind: str) -> None:
+    """What follows a flow."""
+    note_of_flow(kind, flow, "-")
+
+
 def begin(n: int, ms: int) -> tuple[Job, Callable[[str], None]]:
     """Write down that this attempt begins. Answers its job, and how to write down its end."""
     job = current_job()
@@ -170,6 +207,8 @@ def make_app(url: str | None = None) -> Tenure:
         made.task(name=task.__name__, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S)(task)
     made.task(name=MISDEED_APART, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S, run_in="process")(misdeed_apart)
     made.task(name=TICK, queue=QUEUE, retries=RETRIES, result_ttl=0)(tick)
+    for one in (member, link, follower):
+        made.task(name=one.__name__, queue=FLOWS[0], retries=RETRIES, result_ttl=0)(one)
     made.handler(RAW, retries=RETRIES, result_ttl=KEEP_S)(take)
     return made
 

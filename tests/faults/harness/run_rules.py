@@ -10,7 +10,7 @@ from typing import Final
 from tests.faults.harness.chronicle import Attempt, Chronicle
 from tests.faults.harness.verdict import SECOND_NS, Bounds, Rule, Score, Violation
 
-STAYS: Final = re.compile(r".*\}:(meta|settings|ended|kept|completed|failed|broken|cancelled)")
+STAYS: Final = re.compile(r".*\}:(meta|settings|in|ended|kept|completed|failed|broken|cancelled)")
 """Keys that a queue may have without a time to live when nothing is left to do."""
 
 

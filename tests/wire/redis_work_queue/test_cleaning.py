@@ -47,9 +47,10 @@ def asked_by(bench: Bench, steps: Steps[object]) -> list[object]:
     return asked
 
 
-def slowest_ms(bench: Bench) -> float:
-    """The slowest command since the slow log was emptied."""
-    return max((entry[2] for entry in bench.command("SLOWLOG", "GET", -1)), default=0) / 1000
+def has_short_steps(bench: Bench) -> bool:
+    """Whether no command since the slow log was emptied took a third of the time of all."""
+    times = [entry[2] for entry in bench.command("SLOWLOG", "GET", -1)]
+    return 3 * max(times) < sum(times)
 
 
 @pytest.mark.slow
@@ -69,7 +70,7 @@ def test_a_light_clean_of_many_takes_short_steps(bench: Bench) -> None:
     assert (total.looked, total.requeued) == (MANY, MANY // 2)
     assert len(calls) <= 5 * MANY / 1_000
     assert bench.lengths() == (MANY // 2, MANY // 2)
-    assert slowest_ms(bench) < 2_000  # some milliseconds on a quiet machine; many seconds if one step looked at all
+    assert has_short_steps(bench)
     assert bench.light().requeued == 0
 
 
@@ -82,12 +83,12 @@ def test_a_deep_clean_of_many_finds_the_few(bench: Bench) -> None:
     bench.command("SLOWLOG", "RESET")
     first = bench.deep()
     assert (first.requeued, first.noted) == (0, 50)
-    slowest = slowest_ms(bench)
+    assert has_short_steps(bench)
     bench.pass_time(STRAY_MS + 1)  # which looks through all of `processing` at once
     bench.command("SLOWLOG", "RESET")
     assert bench.deep().requeued == 50
     assert bench.lengths() == (MANY - 20_000 + 50, 20_000 - 50)
-    assert max(slowest, slowest_ms(bench)) < 2_000  # as above
+    assert has_short_steps(bench)
     assert bench.command("EXISTS", f"{P}:stray") == 0
 
 

@@ -12,6 +12,8 @@ HEADS_KEPT: Final = 256
 """First lines of records, without their times, that stay decoded: the records of a task share them."""
 INNER_KEEP_MS: Final = 7 * 86_400_000
 """How much longer the record of a flow within another one stays after its end."""
+FLOW_LATE_MS: Final = limits.DAY
+"""How long the record of a flow stays after its time if no worker removes it."""
 BACK_HARD: Final = 3
 """A job that has a shape, or that ends, counts as this many of them."""
 POISON_MAX: Final = 100

@@ -23,8 +23,9 @@ from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_bytes, as_text
 from tenure.engines.native.config import WATCH_TTL_MS, NativeConfig
 from tenure.engines.native.control import NativeController
-from tenure.engines.native.flows import SENDERS, SENT, NativeFlows, WholeQueues
+from tenure.engines.native.flows import SENDERS, SENT, NativeFlows
 from tenure.engines.native.keys import namespace_prefix, queue_prefix
+from tenure.engines.native.members import WholeQueues
 from tenure.engines.native.minutes import ends_args
 from tenure.engines.native.records import read_record, write_progress
 from tenure.engines.native.schedules import NativeScheduler
@@ -106,14 +107,16 @@ class NativeEngine(NativeScheduler, NativeController):
         if plain and not left:
             reply = yield self._call(script, queue, args)
             if reply not in (MORE, MORE_NOW):
-                return reply
+                return (yield from self._handed_over(script, queue, reply))
             if reply == MORE:
                 if len(self._full) >= FULL_MAX:
                     self._full.clear()
                 self._full[script, queue] = FULL_CALLS
         elif plain:
             self._full[script, queue] = left - 1
-        reply = yield self._call(f"{script}_full", queue, args)
+        return (yield from self._handed_over(script, queue, (yield self._call(f"{script}_full", queue, args))))
+
+    def _handed_over(self, script: str, queue: str, reply: Any) -> Steps[Reply]:
         if script == "settle" and reply.endswith(SENT):
             yield from self._flows.hand_over_soon(queue)
             return reply.removesuffix(SENT)
@@ -213,14 +216,15 @@ class NativeEngine(NativeScheduler, NativeController):
 
     def _tidy(self, queue: str, tasks: Sequence[str], limit: int) -> Steps[Maintained]:
         reply = yield from self._ask("maintain", queue, self._config, limit, META_TTL_MS, *tasks)
-        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, stopping, *notes = reply
+        promoted, reclaimed, pruned, unparked, more, poison, tick_ms, outs, stopping, over, *notes = reply
         self._note_map(queue, notes[0] if notes else b"")
         poisoned = []
         for raw_id in poison:
             view = yield from self.job(queue, as_text(raw_id))
             if view is not None and view.state is State.BROKEN:
                 poisoned.append(view)
-        refused = (yield from self._flows.tend(queue, map(as_text, stopping))) if outs or stopping else ()
+        tending = self._flows.tend(queue, map(as_text, stopping), over > 0)
+        refused = (yield from tending) if outs or stopping or over else ()
         return Maintained(
             promoted, reclaimed, pruned, unparked, more == 1, tuple(poisoned), tick_ms=known(tick_ms), refused=refused
         )

@@ -11,20 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
-from tenure.core import flows, limits
+from tenure.core import limits
 from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
 from tenure.core.flows import Element, FlowState, FlowView, NewFlow, flow_id, jobs_of, member_id
-from tenure.core.job import JobView, NewJob, Refused, State
+from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
-from tenure.core.shape import PLAIN, CancelAnswer
+from tenure.core.shape import PLAIN
 from tenure.core.steps import Arg, Command, Steps
 from tenure.engines.kit.chunks import Part, chunks, weight_of
 from tenure.engines.kit.encoding import as_bytes, as_text, fields_of, number_of
 from tenure.engines.native.control import NativeController
 from tenure.engines.native.keys import decoded, encoded
+from tenure.engines.native.members import GONE, NOWHERE, Members, WholeQueues
 from tenure.engines.native.records import read_record, write_record
 from tenure.engines.native.wire import WOKE, follow_args, packed
 
@@ -42,28 +43,24 @@ JOBS_MOST: Final = 250
 """Jobs that one call of `take` adds, and members of a page."""
 STOPS_MOST: Final = 20_000
 """Members of a group that one round of maintenance cancels."""
-NOWHERE: Final = "*"
-"""The queue of a member that never came to be."""
+PRUNE_MEMBERS: Final = 1_000
+"""Members of a group of which one call removes what is kept."""
+PRUNE_FLOWS: Final = 50
+"""Small groups that one call removes."""
+PRUNE_ROUNDS: Final = 100
+"""Such calls in one round of maintenance."""
+FORGET_ROUNDS: Final = 2_000
+"""Such calls after a flow is forgotten. The rest waits for maintenance."""
 IS_FLOW: Final = "+"
 """The queue of a member that is a flow."""
 LOST_MOST: Final = 1_000
 """Members without an end that `seal_flow` looks for, by hand: a producer dies within a page."""
+LOOKED_MOST: Final = 20_000
+"""Members without an end that `lost_members` looks for."""
 AWAY_S: Final = 30.0
 """How long a place that did not take jobs is left to maintenance."""
 ROUNDS_MOST: Final = 1_000
 """Rounds in a row, while there are more jobs. The rest waits for maintenance."""
-
-
-class WholeQueues(Protocol):
-    """The engine that sees a queue as a whole, however many partitions it has."""
-
-    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]: ...
-
-    def cancel_each(self, queue: str, ids: Sequence[str], reason: str) -> Steps[list[CancelAnswer]]: ...
-
-    def job(self, queue: str, id: str) -> Steps[JobView | None]: ...
-
-    def places(self, queue: str) -> Steps[Sequence[str]]: ...
 
 
 class NativeFlows:
@@ -85,6 +82,7 @@ class NativeFlows:
         self._prepare = prepare
         self._register = register
         self._post = post
+        self._members = Members(engine, whole)
         self._away: dict[str, float] = {}
         """Places that did not take jobs, and until when only maintenance tries again."""
 
@@ -126,8 +124,19 @@ class NativeFlows:
         yield from self.stop_members(queue, id)
         return is_there
 
+    def continue_chain(self, queue: str, id: str) -> Steps[bool]:
+        return self._change(queue, id, "continue", "")
+
     def forget_flow(self, queue: str, id: str) -> Steps[bool]:
-        return self._change(queue, id, "forget", "")
+        is_there = yield from self._change(queue, id, "forget", "")
+        yield from self._prune(queue, FORGET_ROUNDS)
+        return is_there
+
+    def _prune(self, place: str, rounds: int) -> Steps[None]:
+        """Remove flows that are forgotten or past their time. Maintenance removes the rest."""
+        for _ in range(rounds):
+            if not (yield from self._engine._ask("flow_prune", place, PRUNE_MEMBERS, PRUNE_FLOWS)):
+                return
 
     def _change(self, queue: str, id: str, *action: Arg) -> Steps[bool]:
         reply: bytes = yield from self._engine._ask("flow_change", queue, id, *action)
@@ -146,11 +155,8 @@ class NativeFlows:
         rows = yield from self._engine._ask("flow_show", queue, "", offset, min(limit, limits.PAGE_MAX))
         return [_read_flow(queue, *row) for row in rows]
 
-    def _key(self, queue: str, id: str, part: str = "") -> str:
-        return f"{self._engine.prefix(queue)}:flow:{id}{part and ':'}{part}"
-
     def failed_members(self, queue: str, id: str, cursor: str = "0") -> Steps[tuple[list[tuple[str, str]], str]]:
-        on, fields = yield Command(("HSCAN", self._key(queue, id, "failed"), cursor, "COUNT", JOBS_MOST))
+        on, fields = yield Command(("HSCAN", self._members.key(queue, id, "failed"), cursor, "COUNT", JOBS_MOST))
         pairs = zip(fields[::2], fields[1::2], strict=True)
         found = [(member_id(id, int(n)), as_text(text).partition(" ")[2]) for n, text in pairs]
         there = [(member, "" if at == IS_FLOW else decoded(at)) for member, at in found if at != NOWHERE]
@@ -166,7 +172,7 @@ class NativeFlows:
 
     def member_results(self, queue: str, id: str, start: int, count: int) -> Steps[list[bytes | None]]:
         numbers = range(start, start + count)
-        return (yield Command(("HMGET", self._key(queue, id, "results"), *numbers))) if count else []
+        return (yield Command(("HMGET", self._members.key(queue, id, "results"), *numbers))) if count else []
 
     def stop_members(self, queue: str, id: str) -> Steps[None]:
         """Cancel members of a group that is to stop. Workers call it until all have ended."""
@@ -189,15 +195,13 @@ class NativeFlows:
     ) -> Steps[tuple[list[int], list[str]]]:
         """Which members have not ended and are nowhere, and the queues of the group. With a reason, those that are
         there are cancelled. `most`: how many without an end are looked for."""
-        bits: bytes = yield Command(("GET", self._key(queue, id, "ended")))
-        names = yield Command(("SMEMBERS", self._key(queue, id, "queues")))
-        nests = yield Command(("HGET", self._key(queue, id), "nests"))
-        queues = [decoded(as_text(name)) for name in names]
-        numbers = islice(_unset(bits or b"", total), most)
+        queues = yield from self._members.queues(queue, id)
+        nests = yield Command(("HGET", self._members.key(queue, id), "nests"))
+        numbers = islice((yield from self._members.without_end(queue, id, total)), most)
         missing: list[int] = []
         while page := {member_id(id, number): number for number in islice(numbers, limits.MAX_BATCH)}:
             for other in queues:
-                for member in (yield from self._there(other, list(page), reason)):
+                for member in (yield from self._members.there(other, list(page), reason)):
                     del page[member]
             for member in list(page) if nests else ():
                 if (yield from self.flow(queue, member)) is not None:
@@ -206,17 +210,6 @@ class NativeFlows:
                         yield from self.stop_flow(queue, member, reason)
             missing += page.values()
         return missing, queues
-
-    def _there(self, queue: str, ids: list[str], reason: str | None) -> Steps[list[str]]:
-        """Which of these jobs are in a queue. With a reason, which wait or run: these are cancelled."""
-        if reason is not None:
-            answers = yield from self._whole.cancel_each(queue, ids, reason)
-            return [id for id, answer in zip(ids, answers, strict=True) if answer]
-        found = []
-        for id in ids:
-            if (yield from self._whole.job(queue, id)) is not None:
-                found.append(id)
-        return found
 
     def _hand_over_all(self, queues: Iterable[str]) -> Steps[bool]:
         """Hand over what all places of these queues have for others. Return whether some of it was not taken."""
@@ -228,11 +221,62 @@ class NativeFlows:
 
     def _note_missing(self, queue: str, id: str, missing: list[int]) -> Steps[None]:
         """Count members as cancelled that never came to be, unless a living producer may be about to enqueue them."""
-        seconds, micros = yield Command(("TIME",))
-        now_ms = int(seconds) * limits.SECOND + int(micros) // 1_000
-        grown_ms = number_of((yield Command(("HGET", self._key(queue, id), "grown"))) or b"") or 0
-        if missing and now_ms - grown_ms > flows.PRODUCER_MS:
-            yield from self._change(queue, id, "note", "", *missing[: limits.MAX_BATCH])
+        if missing and not (yield from self._members.may_come(queue, id)):
+            words: list[Arg] = [arg for number in missing[: limits.MAX_BATCH] for arg in (number, GONE)]
+            yield from self._change(queue, id, "note", "", *words)
+
+    def lost_members(self, queue: str, id: str, settles: bool = False) -> Steps[list[str]]:
+        view = yield from self.flow(queue, id)
+        if view is None or view.state is not FlowState.OPEN:
+            return []
+        places = [queue, *(yield from self._members.queues(queue, id))]
+        if (yield from self._hand_over_all(places)):
+            return []  # what is on its way may be word of them
+        numbers = islice(
+            (yield from self._members.without_end(queue, id, view.total)), 1 if view.is_chain else LOOKED_MOST
+        )
+        first = yield from self._ends(queue, id, places[1:], list(numbers))
+        # A member that ended before the first look has its word handed over now. One that was on its way is there now.
+        if (yield from self._hand_over_all(places)):
+            return []
+        second = yield from self._ends(queue, id, places[1:], list(first))
+        if (yield from self._hand_over_all(places)):
+            return []
+        unnoted = set((yield from self._members.without_end(queue, id, view.total)))
+        may_come = yield from self._members.may_come(queue, id)
+        lost = {
+            n: end
+            for n, end in second.items()
+            if end == first[n] and n in unnoted and not (end[1] == GONE and may_come)
+        }
+        if settles and lost:
+            yield from self._settle(queue, id, {n: word for n, (_, word) in lost.items()})
+        return [member_id(id, n) for n in lost]
+
+    def _ends(
+        self, queue: str, id: str, queues: Sequence[str], numbers: list[int]
+    ) -> Steps[dict[int, tuple[int, bytes]]]:
+        """When these members ended, and the word of each; only of those that have ended or are gone."""
+        ends: dict[int, tuple[int, bytes]] = {}
+        for number in numbers:
+            member = member_id(id, number)
+            inner = yield from self.flow(queue, member)
+            if inner is None:
+                end = yield from self._members.end_of(queues, member)
+            else:
+                end = None if inner.state is FlowState.OPEN else (inner.ended_ms or 0, b"")
+            if end is not None:
+                ends[number] = end
+        return ends
+
+    def _settle(self, queue: str, id: str, words: dict[int, bytes]) -> Steps[None]:
+        """Note these ends of members. A flow sends its word itself."""
+        noted = [(number, word) for number, word in words.items() if word]
+        for start in range(0, len(noted), limits.MAX_BATCH):
+            args: list[Arg] = [arg for pair in noted[start : start + limits.MAX_BATCH] for arg in pair]
+            yield from self._change(queue, id, "note", "", *args)
+        for number in words.keys() - dict(noted).keys():
+            yield from self._change(queue, member_id(id, number), "report", "")
 
     def follow_in(self, place: str, id: str, job: NewJob) -> Steps[State | None]:
         """As `follow`, in one place of a queue."""
@@ -256,8 +300,9 @@ class NativeFlows:
         except TenureError:
             return
 
-    def tend(self, place: str, stopping: Iterable[str]) -> Steps[tuple[Refused, ...]]:
-        """Maintain the flows of a place: cancel members of the groups that are to stop, and hand over what waits.
+    def tend(self, place: str, stopping: Iterable[str], prunes: bool) -> Steps[tuple[Refused, ...]]:
+        """Maintain the flows of a place: cancel members of the groups that are to stop, remove groups that are over,
+        and hand over what waits.
 
         Return the queues that stand in the way.
         """
@@ -269,6 +314,8 @@ class NativeFlows:
                 if is_silent(error):
                     raise
                 refused.append(Refused(place, str(error)))
+        if prunes:
+            yield from self._prune(place, PRUNE_ROUNDS)
         return (*refused, *(yield from self.hand_over(place)))
 
     def hand_over(self, place: str, soon: bool = False) -> Steps[tuple[Refused, ...]]:
@@ -375,11 +422,3 @@ def _read_flow(queue: str, id: bytes, fields: list[bytes]) -> FlowView:
         reason=found.get("reason"),
         is_chain="chain" in found,
     )
-
-
-def _unset(bits: bytes, total: int) -> Iterator[int]:
-    """The numbers below `total` that have no bit."""
-    for number in range(total):
-        byte = number // 8
-        if byte >= len(bits) or not bits[byte] & (0x80 >> number % 8):
-            yield number

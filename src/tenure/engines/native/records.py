@@ -236,6 +236,7 @@ def read_view(queue: str, state: State, id: bytes, row: list[Any], alone_from: i
         cancelling=message_of(cancelling) if cancelling else None,
         waits=waits,
         headers=record.headers if record else None,
+        delayed=record is not None and record.delayed,
         scheduled_for_ms=record.scheduled_ms if record else None,
     )
 

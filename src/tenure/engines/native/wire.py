@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from tenure.core.errors import QueueFull, ReplyError
+from tenure.core.flows import is_only_member
 from tenure.core.job import Enqueued, JobRecord, Lease, NewJob
 from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.shape import PLAIN, Conflict, Until
@@ -58,7 +59,8 @@ def too_long(queue: str, error: ReplyError | str) -> QueueFull:
 def new_part(position: int, job: NewJob) -> Part:
     """id record, or id record due rule: see lua/enqueue.lua."""
     record, id = write_record(job), job.id.encode("utf-8", "surrogateescape")  # `as_bytes`, without a call for each job
-    if job.shape is PLAIN and not job.own_id and job.delay_ms <= 0 and job.run_at_ms is None:  # as most are
+    is_plain = job.shape is PLAIN or is_only_member(job.shape)
+    if is_plain and not job.own_id and job.delay_ms <= 0 and job.run_at_ms is None:  # as most are
         return Part(position, (id, record), len(record))
     due = _due(job)
     return Part(position, (id, record, due, _rule(job)), len(record), 1 + (due != "") + weight_of(job.shape))
@@ -163,7 +165,7 @@ def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     """id token kind ms head body, as lua/settle.lua takes them."""
     kind, ms, body = encode_outcome(outcome)
     record, head = lease.record, ""
-    size, weight = len(body), 1 + weight_of(record.shape)
+    size, weight = len(body), 1 if is_only_member(record.shape) else 1 + weight_of(record.shape)
     if type(outcome) is Completed:
         head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
         if outcome.follow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias, TypeVar
 
@@ -15,7 +15,7 @@ from tenure.core.minutes import Ends
 from tenure.core.outcome import Broken, Cancelled, Completed, Crashed, Failed, Outcome, Retried
 from tenure.core.steps import Invoke, Steps, Watcher
 from tenure.core.task import TaskSpec
-from tenure.metrics.counts import Counts, Measured
+from tenure.metrics.counts import TASKS_MAX, Counts, Measured
 from tenure.runtime.jobs.held import Ended, Held, Outcomes
 from tenure.runtime.observe.latency import BUCKETS, Latencies, enqueued_ms
 from tenure.runtime.ports import Driver, Messages
@@ -57,6 +57,15 @@ class WorkerMetrics(Latencies):
         self._cells: defaultdict[tuple[str, str | None], _Cell] = defaultdict(_Cell)
         self._none = _Cell()  # until the first job
         self._away_since: float | None = None
+
+    def begin(self, specs: Sequence[TaskSpec], queues: Collection[str]) -> None:
+        """Show the counters of these tasks as 0: Prometheus sees no increase in a counter that begins at 1."""
+        if len(specs) > TASKS_MAX:  # which of them have jobs is not known yet
+            return
+        for spec in (one for one in specs if one.queue in queues):
+            self._counts.add("tenure_retries_total", spec.queue, spec.name, number=0)
+            for outcome in ("completed", *_ENDS.values()):
+                self._counts.add("tenure_jobs_ended_total", spec.queue, spec.name, outcome, number=0)
 
     def take(self) -> Measured:
         """Return what was counted since the last call."""

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tenure.core import limits
 from tenure.core.errors import NotDurable, Unreachable, WrongState, is_silent
-from tenure.core.job import JobView, Page, QueueView, Repartition, State
+from tenure.core.job import NEXT_LOOKED, JobView, Page, QueueView, Repartition, State, with_next
 from tenure.core.partitions import place_of, split_place
 from tenure.core.shape import (
     LanePage,
@@ -138,8 +138,7 @@ class PartitionedInspector:
         view = yield from self.native.queue(place)
         if not view.counts[State.READY]:
             return view
-        first = yield from self.native.page(place, State.READY, limit=1, heads=True)
-        return replace(view, oldest_ms=first.jobs[0].enqueued_ms if first.jobs else None)
+        return with_next(view, (yield from self.native.page(place, State.READY, limit=NEXT_LOOKED, heads=True)))
 
     def job(self, queue: str, id: str) -> Steps[JobView | None]:
         return of_queue((yield from self._first(queue, id, lambda place: self.native.job(place, id), None)))

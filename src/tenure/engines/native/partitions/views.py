@@ -33,6 +33,7 @@ def together(name: str, by_partition: dict[int, QueueView], partitions: int) -> 
         limited=sum(view.limited for view in views),
         newer_layout=max(newer, default=None),
         oldest_ms=min((view.oldest_ms for view in views if view.oldest_ms is not None), default=None),
+        ready_ms=min((view.ready_ms for view in views if view.ready_ms is not None), default=None),
         partitions=partitions,
         outgoing=sum(view.outgoing for view in views),
         outgoing_ms=min((view.outgoing_ms for view in views if view.outgoing_ms is not None), default=None),

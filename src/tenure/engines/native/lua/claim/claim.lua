@@ -1,5 +1,5 @@
--- claim: take up to `limit` jobs from the front of `ready` for a worker, of a queue in which only plain jobs wait and
--- no work is due. For all others there is claim_full.
+-- claim: take up to `limit` jobs from the front of `ready` for a worker, of a queue in which only plain jobs and plain
+-- members of groups wait and no work is due. For all others there is claim_full.
 -- KEYS[1] prefix
 -- ARGV session number config worker limit lease_ms kind
 -- kind: how many jobs the worker runs at one time; or h, a lease by hand.
@@ -46,11 +46,12 @@ for n, id in ipairs(ids) do
   local record = records[n]
   local failures, crashes, doubtful = counted(tries[n])
   if not record or taken[id] or doubtful > 0 or #record > @LARGE_BYTES@ then return '-' end
-  if string.find(record, '=', 1, true) and shape_of(record) ~= '' then return '+' end
+  local shape = string.find(record, '=', 1, true) and shape_of(record) or ''
+  if shape ~= '' and not string.find(shape, '^f=%S+$') then return '+' end
   token, taken[id] = token + 1, true
   local text = token_text(token)
   jobs[n] = { id, record, text, failures, crashes }
-  claims[2 * n - 1], claims[2 * n] = id, text .. rest
+  claims[2 * n - 1], claims[2 * n] = id, text .. rest .. (shape ~= '' and ' ' .. shape or '')
 end
 
 if #ids > 0 then

@@ -4,7 +4,8 @@
 -- ARGV config limit meta_ttl_ms task...
 -- Returns: {promoted, reclaimed, pruned, unparked, 1 when a limit was reached, {id...} that ended in broken since the
 -- last time, because they took down what ran them, ms until a schedule is due or -1, how many queues jobs are on their
--- way to, the groups of which members are to be cancelled, the map of partitions if one is noted (lib noted)}
+-- way to, the groups of which members are to be cancelled, how many groups are to be removed, the map of partitions if
+-- one is noted (lib noted)}
 -- Invariant: at most `limit` jobs of each kind are moved. Sending it again is harmless by nature.
 --@include begin types back duework large schedules
 local config, limit, meta_ttl_ms = cjson.decode(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -23,12 +24,6 @@ end
 for _, unique in ipairs(call('ZRANGEBYSCORE', key('windows'), '-inf', time, 'LIMIT', 0, limit)) do
   uniques.drop_key(unique)
   pruned = pruned + 1
-end
-local gone = call('ZRANGEBYSCORE', key('flows_over'), '-inf', time, 'LIMIT', 0, limit)
-if #gone > 0 then
-  call('ZREM', key('flows'), unpack(gone))
-  call('ZREM', key('flows_over'), unpack(gone))
-  pruned = pruned + #gone
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', key('flows_unsealed'), '-inf', time, 'LIMIT', 0, limit)) do
   call('HSET', key('flow:' .. id), 'reason', 'it was not sealed in time', 'broken_off', '1')
@@ -74,4 +69,5 @@ call('PEXPIRE', key('meta'), meta_ttl_ms)
 local poison = redis.pcall('LPOP', key('poison'), @POISON_MAX@)
 poison = poison and not poison.err and poison or {}
 return { promoted, reclaimed, pruned, unparked, more and 1 or 0, poison, schedules.wait(time),
-  call('SCARD', key('outs')), call('SRANDMEMBER', key('stopping'), 10), call('HGET', key('settings'), 'map') or nil }
+  call('SCARD', key('outs')), call('SRANDMEMBER', key('stopping'), 10),
+  call('ZCOUNT', key('flows_over'), '-inf', time), call('HGET', key('settings'), 'map') or nil }

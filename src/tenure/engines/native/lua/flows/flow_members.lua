@@ -15,7 +15,7 @@ for i, text in ipairs(failed) do
   local byte = string.byte(bits, math.floor(n / 8) + 1) or 0
   local has_ended = math.floor(byte / 2 ^ (7 - n % 8)) % 2 == 1
   found[i] = { text and string.match(text, '^%S+') or has_ended and 'completed' or '' }
-  local fields = call('HGETALL', flow.key(id .. '.' .. digits(n)))
-  if #fields > 0 then found[i][2] = fields end
+  local _, fields = flow.of(id .. '.' .. digits(n))
+  found[i][2] = fields
 end
 return found

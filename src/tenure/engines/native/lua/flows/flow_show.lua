@@ -8,7 +8,7 @@
 local ids, found = { ARGV[1] }, {}
 if ARGV[1] == '' then ids = call('ZREVRANGE', key('flows'), ARGV[2], ARGV[2] + ARGV[3] - 1) end
 for _, id in ipairs(ids) do
-  local fields = call('HGETALL', flow.key(id))
-  if #fields > 0 then found[#found + 1] = { id, fields } end
+  local _, fields = flow.of(id)
+  if fields then found[#found + 1] = { id, fields } end
 end
 return found

@@ -7,10 +7,9 @@
 -- if jobs are on their way.
 -- Invariant: a job is added, or sent on, in the step that notes its number in `in`. Sending it again is harmless, by
 -- any number of callers at a time. The queue takes them, whether or not it has room.
---@include begin types following flow
-local config, source, found, words = cjson.decode(ARGV[1]), ARGV[2], {}, {}
+--@include begin flow
+local source, found, words = ARGV[2], {}, {}
 allow_when_full()
-check_types()
 local last = tonumber(call('HGET', key('in'), source) or 0)
 for i = 3, #ARGV, 5 do
   local number = tonumber(ARGV[i])
@@ -23,7 +22,13 @@ for i = 3, #ARGV, 5 do
     last = number
   end
 end
-following.add(config, following.read(found, source))
+local woken = ''
+if #found > 0 then
+--@part types following
+  check_types()
+  following.add(cjson.decode(ARGV[1]), following.read(found, source))
+  woken = woke
+end
 flow.note(words)
 call('HSET', key('in'), source, digits(last))
-return digits(last) .. woke .. (sending.has_sent() and '~' or '')
+return digits(last) .. woken .. (sending.has_sent() and '~' or '')

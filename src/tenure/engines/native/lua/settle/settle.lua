@@ -1,10 +1,10 @@
--- settle: complete jobs of one worker: those without a shape, in a queue where no job has failed, is watched or has
--- notes. For all others there is settle_full.
+-- settle: complete jobs of one worker: those without a shape, or with no other than the place of their group, in a
+-- queue where no job has failed, is watched or has notes. For all others there is settle_full.
 -- KEYS[1] prefix
 -- ARGV session number config worker (id token kind ms head body)...
 -- kind, ms, head, body: as for settle_full; c and n only.
 -- Returns: a string of one character for each settlement: 1 settled, 0 lease lost; or +: nothing has changed, call
--- settle_full; or -: the same, for this call only.
+-- settle_full; or -: the same, for this call only. `~` at the end: word is on its way to groups.
 -- Invariant: a job that was settled has left `jobs` and `held:<worker>`; its end is kept for `ms`, or not at all.
 --@include keys digits number answers endline
 local session, number, worker = ARGV[1], ARGV[2], ARGV[4]
@@ -25,8 +25,13 @@ local held, held_count = call('HMGET', held_key, unpack(ids)), call('HLEN', held
 local kept = keeps and call('HLEN', key('ended')) and call('ZCARD', key('completed'))
 call('HLEN', key('meta'))
 if held_count <= #ids then call('ZCARD', key('holders')) end
+local homes = nil
 for n = 1, #ids do
-  if held[n] and string.find(held[n], '=', 1, true) then return '+' end
+  if held[n] and string.find(held[n], '=', 1, true) then
+    homes = homes or {}
+    homes[n] = string.match(held[n], '^%d+ %d+ %S+ f=(%S+)$')
+    if not homes[n] then return '+' end
+  end
 end
 if call('EXISTS', key('tries'), key('watched'), key('cancelling'), key('progress'), key('suspects'), key('then')) > 0
 then
@@ -38,6 +43,14 @@ if follows then
 --@part nextjobs
   next_jobs = nexts
   if not next_jobs.read() then return '-' end
+end
+
+-- The words of members for their groups.
+local words, note_words, word_of = {}, nil, nil
+if homes then
+--@part clock members
+  members.check()
+  note_words, word_of = members.note, sending.word_of
 end
 
 local now = call('TIME')
@@ -56,6 +69,7 @@ for n, id in ipairs(ids) do
     if call('HDEL', jobs, id) == 1 then
       settled, completed = true, completed + 1
       if next_jobs then next_jobs.follow(at) end
+      if homes and homes[n] then words[#words + 1] = word_of(id, '', 'completed', ARGV[at + 5], homes[n]) end
       if ttl ~= '0' and ttl ~= kept_for then
         kept_for, kept_until = ttl, digits(time + ttl)
         times = time .. ' ' .. kept_until
@@ -84,9 +98,10 @@ if #ended > 0 then
 end
 if completed > 0 then call('HINCRBY', key('meta'), 'completed', completed) end
 if next_jobs then next_jobs.add(now) end
+local has_sent = note_words and note_words(words)
 if gone == 0 then
   call('DEL', key('full')) -- at the memory limit, too, Redis lets the answer be written: see lib full
 elseif call('HDEL', held_key, unpack(ids, 1, gone)) == held_count then
   call('ZREM', key('holders'), worker)
 end
-return remember(session, number, answers)
+return remember(session, number, answers .. (has_sent and '~' or ''))

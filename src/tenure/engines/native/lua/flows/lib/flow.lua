@@ -1,24 +1,24 @@
 -- lib flow: groups of jobs, with calls that follow when all members have ended. A group is in the first partition of
 -- the queue that it was made in. `flow:<id>` has its numbers and calls; `flow:<id>:ended` a bit for each member that
 -- has ended; `flow:<id>:failed` the members that have not completed, each with its state and queue;
--- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` when the
--- records go; `flows_unsealed` until when a group must be sealed. A chain is such a group, and `flow:<id>:next` has the
--- members after the first, each of which comes to be when the one before it has completed. A member may be a flow, in
--- the same place: its id is the member's.
+-- `flow:<id>:results` the results, if they are wanted; `flows` the ids, and when they were made; `flows_over` from when
+-- on the records are removed; `flows_unsealed` until when a group must be sealed. A chain is such a group, and
+-- `flow:<id>:next` has the members after the first, each of which comes to be when the one before it has completed. A
+-- member may be a flow, in the same place: its id is the member's.
 -- A definition, as MessagePack, is a call: {queue, id, record, due, rule}, and if it takes what came before it the rest
 -- of its record, which follows that; or a flow: {'', id, group or chain, results, definition...}.
 -- Needs: clock, digits. Defines: flow. Redis: reads and writes.
 --@include sending
-local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues', ':next' } }
+local flow = { PARTS = { '', ':ended', ':failed', ':results', ':queues', ':next' }, LARGE = { ':failed', ':results' } }
 local COUNTED = { completed = 'completed', cancelled = 'cancelled', expired = 'cancelled', discarded = 'cancelled' }
 
 function flow.key(id, part) return key('flow:' .. id .. (part or '')) end
 
--- The fields of a group by name; nil: it is gone.
+-- The fields of a group by name, and in a list, each with its value behind it; nil: it is gone, or is to be removed.
 function flow.of(id)
   local fields, found = call('HGETALL', flow.key(id)), {}
   for i = 1, #fields, 2 do found[fields[i]] = fields[i + 1] end
-  return found.total and found or nil
+  if found.total and not (found.gone_ms and tonumber(found.gone_ms) <= clock()) then return found, fields end
 end
 
 -- Make a group, with these fields more than each has. on_success, on_end: calls, or empty.
@@ -97,6 +97,18 @@ local function report(id, state, result)
   if flow.is_member(id) then sending.send({ { sending.queue, id, state .. ' +\n' .. result, '', 'end' } }) end
 end
 
+-- What a group that has completed gives to the one that it is a member of, and whether it is too large.
+local function result_of(id, group)
+  if group.results ~= '1' or not flow.is_member(id) then return '', false end
+  if group.chain then return call('HGET', flow.key(id, ':results'), group.total - 1) or '', false end
+  return all_results(id, tonumber(group.total))
+end
+
+-- Report to the group that this one is a member of how it has ended.
+function flow.report_end(id, group)
+  report(id, group.state, group.state == 'completed' and result_of(id, group) or '')
+end
+
 -- End a group if all of its members have ended.
 function flow.end_if_over(id, group)
   local total = tonumber(group.total)
@@ -104,26 +116,22 @@ function flow.end_if_over(id, group)
   -- What was broken off lacks members: it has not completed, even if all others have.
   local is_complete = tonumber(group.completed) == total and not group.broken_off
   local round = tonumber(group.round) + 1
-  local result = ''
-  if is_complete and group.results == '1' and flow.is_member(id) then
-    local is_too_large = false
-    if group.chain then
-      result = call('HGET', flow.key(id, ':results'), total - 1) or ''
-    else
-      result, is_too_large = all_results(id, total)
-    end
-    is_complete = not is_too_large
-  end
+  local result, is_too_large = '', false
+  if is_complete then result, is_too_large = result_of(id, group) end
+  is_complete = is_complete and not is_too_large
   local state = is_complete and 'completed' or group.reason and 'cancelled' or 'failed'
-  call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())))
+  local gone_ms = digits(clock() + group.keep)
+  call('HSET', flow.key(id), 'state', state, 'round', round, 'ended_ms', digits((clock())), 'gone_ms', gone_ms)
   call('HINCRBY', key('meta'), 'open_flows', -1)
   call('SREM', key('stopping'), id)
   local function results() return all_results(id, total) end
   if is_complete then follow(group.on_success, '', group.keep, results) end
   follow(group.on_end, '-' .. round, group.keep, results)
   report(id, state, result)
-  for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), group.keep) end
-  call('ZADD', key('flows_over'), clock() + group.keep, id)
+  -- Maintenance removes it in slices: Redis would remove a large one in one step.
+  local expires_ms = digits(group.keep + @FLOW_LATE_MS@)
+  for _, part in ipairs(flow.PARTS) do call('PEXPIRE', flow.key(id, part), expires_ms) end
+  call('ZADD', key('flows_over'), gone_ms, id)
   call('PUBLISH', string.gsub(prefix, '/%d+%-%d+}$', '}') .. ':ended:' .. id, state)
 end
 
@@ -137,19 +145,49 @@ local function count(group, n, state, more)
   group.ended = group.ended + more * (1 + behind)
 end
 
+-- Open a group again that has ended.
+local function open_again(id, group)
+  if group.state == 'open' then return end
+  group.state, group.reason = 'open', nil
+  call('HSET', flow.key(id), 'state', 'open')
+  call('HDEL', flow.key(id), 'reason', 'ended_ms', 'gone_ms')
+  call('HINCRBY', key('meta'), 'open_flows', 1)
+  call('ZREM', key('flows_over'), id)
+  for _, part in ipairs(flow.PARTS) do call('PERSIST', flow.key(id, part)) end
+  report(id, 'again', '')
+end
+
 -- Let a member run once more: its group is open again.
 local function reopen(id, n, group)
   if call('SETBIT', flow.key(id, ':ended'), n, 0) == 0 then return end
   count(group, n, string.match(call('HGET', flow.key(id, ':failed'), n) or 'completed', '^%S+'), -1)
   call('HDEL', flow.key(id, ':failed'), n)
-  if group.state == 'open' then return end
-  group.state, group.reason = 'open', nil
-  call('HSET', flow.key(id), 'state', 'open')
-  call('HDEL', flow.key(id), 'reason', 'ended_ms')
-  call('HINCRBY', key('meta'), 'open_flows', 1)
-  call('ZREM', key('flows_over'), id)
-  for _, part in ipairs(flow.PARTS) do call('PERSIST', flow.key(id, part)) end
-  report(id, 'again', '')
+  open_again(id, group)
+end
+
+-- Start the member of a chain behind the member n, which has completed, if there is one.
+local function start_next(id, n, group, result)
+  local following = call('HGET', flow.key(id, ':next'), n + 1)
+  if not following then return end
+  flow.start(id .. '.' .. n + 1, following, group.keep, id, function() return result ~= '' and result or 'null' end)
+end
+
+local function write_counts(id, group)
+  call('HSET', flow.key(id), 'total', group.total, 'ended', group.ended, 'completed', group.completed, 'failed',
+    group.failed, 'cancelled', group.cancelled)
+end
+
+-- Continue a chain that was cancelled while a member of it completed. Return whether there was one.
+function flow.continue(id, group)
+  local n = group.completed - 1 -- the last one
+  if not group.chain or group.state == 'open' or n + 1 == tonumber(group.total)
+    or call('HLEN', flow.key(id, ':failed')) > 0 then return false end
+  count(group, n, 'completed', -1)
+  open_again(id, group)
+  count(group, n, 'completed', 1)
+  write_counts(id, group)
+  start_next(id, n, group, call('HGET', flow.key(id, ':results'), n) or '')
+  return true
 end
 
 -- Note the end of a member; or that it runs `again`.
@@ -158,11 +196,7 @@ local function note(id, n, group, text)
   if state == 'again' then return reopen(id, n, group) end
   if call('SETBIT', flow.key(id, ':ended'), n, 1) == 1 then return end
   count(group, n, state, 1)
-  local goes_on = group.chain and state == 'completed' and not group.reason
-  local following = goes_on and call('HGET', flow.key(id, ':next'), n + 1)
-  if following then
-    flow.start(id .. '.' .. n + 1, following, group.keep, id, function() return result ~= '' and result or 'null' end)
-  end
+  if group.chain and state == 'completed' and not group.reason then start_next(id, n, group, result) end
   if state ~= 'completed' then
     call('HSET', flow.key(id, ':failed'), n, state .. ' ' .. queue)
     if group.policy == 'cancel' and not group.reason then
@@ -199,11 +233,46 @@ function flow.note(words)
   end
   for id, group in pairs(groups) do
     if group then
-      call('HSET', flow.key(id), 'total', group.total, 'ended', group.ended, 'completed', group.completed, 'failed',
-        group.failed, 'cancelled', group.cancelled)
+      write_counts(id, group)
       flow.end_if_over(id, group)
     end
   end
+end
+
+-- Forget a group: nothing follows it from now on, and flow_prune removes it.
+function flow.forget(id, group)
+  call('HSET', flow.key(id), 'gone_ms', '0')
+  call('ZADD', key('flows_over'), 0, id)
+  call('ZREM', key('flows'), id)
+  call('ZREM', key('flows_unsealed'), id)
+  call('SREM', key('stopping'), id)
+  if group.state == 'open' then call('HINCRBY', key('meta'), 'open_flows', -1) end
+end
+
+-- Remove what is there of `most` members of a group that is over, and the group after its last one. Forget the flows in
+-- it. Return whether it was small.
+function flow.prune(id, most)
+  local total, from, nests = unpack(call('HMGET', flow.key(id), 'total', 'pruned', 'nests'))
+  total, from = tonumber(total or 0), tonumber(from or 0)
+  local size = 0
+  for _, part in ipairs(flow.LARGE) do size = size + call('HLEN', flow.key(id, part)) end
+  local to = math.min(total, from + most)
+  if not nests and size <= most then from, to = total, total end
+  local numbers = {}
+  for n = from, to - 1 do
+    numbers[#numbers + 1] = digits(n)
+    local inner = nests and flow.of(id .. '.' .. digits(n))
+    if inner then flow.forget(id .. '.' .. digits(n), inner) end
+  end
+  if to < total then
+    for _, part in ipairs(flow.LARGE) do call('HDEL', flow.key(id, part), unpack(numbers)) end
+    call('HSET', flow.key(id), 'pruned', to)
+    return false
+  end
+  for _, part in ipairs(flow.PARTS) do call('DEL', flow.key(id, part)) end
+  call('ZREM', key('flows'), id)
+  call('ZREM', key('flows_over'), id)
+  return #numbers == 0
 end
 
 -- Ask maintenance to cancel the members that have not ended.

@@ -9,10 +9,12 @@ function members.check()
   call('SCARD', key('outs'))
 end
 
+-- Return whether word is on its way, or jobs are.
 function members.note(words)
   local own, others = {}, {}
   local is_free = members.place and call('EXISTS', key('out:' .. members.place)) == 0
   for _, word in ipairs(words) do table.insert(is_free and word[1] == members.place and own or others, word) end
   flow.note(own)
   sending.send(others)
+  return sending.has_sent()
 end

@@ -45,8 +45,8 @@ local sending = setmetatable({ function(my)
   end
 
   -- The word of a member for its group: the word f of its shape names the place of the group. Nil: it is no member.
-  function my.word_of(id, shape, state, result)
-    local home = shape ~= '' and shapes.word(shape, 'f')
+  function my.word_of(id, shape, state, result, home)
+    home = home or shape ~= '' and shapes.word(shape, 'f')
     if not home then return nil end
     return { string.sub(home, 3), id, state .. ' ' .. my.queue .. '\n' .. (result or ''), '', 'end' }
   end
