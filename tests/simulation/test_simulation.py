@@ -67,4 +67,4 @@ def test_the_search_for_a_short_history_has_an_end() -> None:
         return True
 
     shrink(range(1_000), fails, trials=3)
-    assert len(trials) == 3
+    assert len(trials) <= 3
