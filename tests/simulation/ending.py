@@ -19,7 +19,7 @@ from tests.simulation.values import Doing, Violation, require
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.stepping import Session
 
-ROUNDS_MOST: Final = 60
+ROUNDS_MOST: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
