@@ -105,7 +105,12 @@ _PLAIN: Final = (
     Mutant(
         "settle-plain-with-tries", "'EXISTS', key('tries'), key('watched')", "'EXISTS', key('watched')", ("settle",)
     ),
-    Mutant("claim-plain-of-a-shape", "shape_of(record) ~= '' then return '+' end", "false then end", ("claim",)),
+    Mutant(
+        "claim-plain-of-a-shape",
+        "and not string.find(shape, '^f=%S+$') then return '+' end",
+        "false then end",
+        ("claim",),
+    ),
     Mutant(
         "settle-plain-of-a-shape",
         "if held[n] and string.find(held[n], '=', 1, true) then",
@@ -575,9 +580,9 @@ _FLOWS: Final = (
     Mutant("first-failure-stops-nothing", "if group.policy == 'cancel' and not group.reason", "if false", ("take",)),
     Mutant("numbers-come-twice", "'total', group.total + count, ", "", ("flow_grow",)),
     Mutant("added-member-not-counted", "group.total = group.total + 1", "", ("take",)),
-    Mutant("inner-end-without-word", "  report(id, state, result)\n  for", "  for"),
+    Mutant("inner-end-without-word", "  report(id, state, result)\n", "\n"),
     Mutant("inner-retry-without-word", "report(id, 'again', '')", ""),
-    Mutant("inner-result-is-lost", "  report(id, state, result)\n  for", "  report(id, state, '')\n  for"),
+    Mutant("inner-result-is-lost", "  report(id, state, result)\n", "  report(id, state, '')\n"),
     Mutant("empty-inner-group-stays", "flow.end_if_over(id, flow.of(id))", ""),
     Mutant("unsealed-for-ever", "call('SADD', key('stopping'), id)", "", ("maintain",)),
     Mutant("sealed-but-still-listed", "call('ZREM', key('flows_unsealed'), id)\n  flow.end", "flow.end"),
