@@ -223,9 +223,12 @@ class Model:
         return self.lines[job.new.queue, job.new.shape.lane or ""]
 
     def _line_up(self, job: Job, first: bool = False) -> None:
+        """`first`: in front, but behind those that were before it and have returned, too."""
         if job.new.shape.lane is not None:
             line = self._line_of(job)
-            line.insert(0 if first else len(line), job.new.id)
+            job.number = job.number if first else next(self.births)
+            before = [one.begun and one.number < job.number for one in map(self.jobs.__getitem__, line)]
+            line.insert([*before, False].index(False) if first else len(line), job.new.id)
 
     def _out_of_line(self, job: Job) -> None:
         if job.new.id in (line := self._line_of(job)):

@@ -65,7 +65,8 @@ class Doing:
 
 @dataclass(slots=True)
 class Job:
-    """What the model knows of a job. `begun`: it was claimed since it came into its line, so it keeps its place."""
+    """What the model knows of a job. `number`: grows along its line. `begun`: it was claimed since it came into its
+    line, so it keeps its place."""
 
     new: NewJob
     number: int
