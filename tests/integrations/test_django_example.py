@@ -1,4 +1,4 @@
-"""The project in examples/django, played: a form, its transaction, the job, and the page that shows the progress."""
+"""The project in examples/django, played: a form, its transaction, the outbox, the job, and the page of progress."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from orders import tasks
 from orders.models import Order
 
 from tenure.integrations.django import app
+from tenure.integrations.django.outbox import relayed_outbox
+from tenure.outbox.relay import Relay
 from tenure.testing import Drained
 
 client = Client(enforce_csrf_checks=True)
@@ -39,12 +41,15 @@ assert client.post("/", {"csrfmiddlewaretoken": token, "address": "nowhere", "it
 assert Order.objects.count() == 0
 answer = client.post("/", {"csrfmiddlewaretoken": token, "address": "ada@example.org", "items": 2})
 assert (answer.status_code, answer["location"]) == (302, "/orders/1/")
+assert "The job is on its way." in page() and 'http-equiv="refresh"' in page()
+outbox = relayed_outbox()
+assert Relay(outbox, outbox.engine).step() == 1
 assert "The job is ready." in page() and 'http-equiv="refresh"' in page()
 assert app.testing().drain() == Drained(completed=1)
 assert "0 of 2 packed. The job is active." in seen[0]
 assert '<progress max="2.0" value="1.0"></progress> item 1 is packed' in seen[-1]
 assert "2 of 2 packed. The job is completed." in page() and "refresh" not in page()
-assert tasks.pack.get_result("orders:order-1").return_value == "parcel for ada@example.org"
+assert tasks.pack.get_result(f"orders:{Order.objects.get().job}").return_value == "parcel for ada@example.org"
 assert client.get("/ops/")["location"].startswith("/admin/login/")
 app.close()
 """

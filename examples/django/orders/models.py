@@ -4,13 +4,9 @@ from django.db import models
 
 
 class Order(models.Model):
-    """An order. `packed`: how many of its items are in the parcel."""
+    """An order. `packed`: how many of its items are in the parcel. `job`: the id of the job that packs it."""
 
     address = models.EmailField()
     items = models.PositiveSmallIntegerField(default=3)
     packed = models.PositiveSmallIntegerField(default=0, editable=False)
-
-    @property
-    def job(self) -> str:
-        """The id of the job that packs it: known before the job exists, and one job for each order."""
-        return f"order-{self.pk}"
+    job = models.CharField(max_length=64, default="", editable=False)

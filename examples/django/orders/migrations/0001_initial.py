@@ -15,6 +15,7 @@ class Migration(migrations.Migration):
                 ("address", models.EmailField(max_length=254)),
                 ("items", models.PositiveSmallIntegerField(default=3)),
                 ("packed", models.PositiveSmallIntegerField(default=0, editable=False)),
+                ("job", models.CharField(default="", editable=False, max_length=64)),
             ],
         ),
     ]
