@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,7 @@ def shell_lines(text: str) -> list[str]:
     for line in text.splitlines():
         command = line.split("#")[0].strip()
         if command.startswith("make "):
-            subprocess.run(["make", "-n", "-C", str(ROOT), *command.split()[1:]], check=True, capture_output=True)
+            subprocess.run(["make", "-n", "-C", str(ROOT), *shlex.split(command)[1:]], check=True, capture_output=True)
         elif "pip install" in command:
             check_install(command)
         else:

@@ -33,7 +33,9 @@ class Here:
         env = Env(clock=self.clock, lease_clock=self.clock, random=lambda: 1.0, sleep=self._sleep)
         engine = SimpleNamespace(timing=TIMING)
         kept = Kept(TIMING.lease_ms / 1_000, self.clock)
-        intake: Any = SimpleNamespace(is_kept=self.claims, keeping_since=0.0, kept=kept)
+        intake: Any = SimpleNamespace(
+            is_kept=self.claims, keeping_since=0.0, kept=kept, note_heartbeat=lambda accepted: None
+        )
         context: Any = SimpleNamespace(
             worker="w", queues=("q",), env=env, engine=engine, inflight=Inflight(1), intake=intake
         )

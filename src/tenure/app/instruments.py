@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -70,6 +69,8 @@ class TraceHeaders:
 
 def is_cancellation(error: BaseException, jobs: Sequence[Job]) -> bool:
     """Return whether a cancel request for these jobs has ended their handler: that is no failure."""
+    from asyncio import CancelledError  # here: a producer loads no event loop
+
     return isinstance(error, CancelledError) and all(job.cancelled for job in jobs)
 
 
