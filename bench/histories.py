@@ -33,8 +33,7 @@ from bench.processes import Workers, end_with_all_that_was_started, folder_of_a_
 from bench.remains import found
 from bench.roster import Adapter, adapters
 from tenure.core.errors import RedisError
-from tenure.redis.embedded.binary import find_server
-from tenure.testing.server import RedisServer
+from tenure.testing.server import RedisServer, available_binaries
 
 SAFEST: Final = {
     "rq": "maintained",
@@ -81,6 +80,7 @@ class Scene:
     stopped: set[str] = field(default_factory=set)
     resumes: list[threading.Timer] = field(default_factory=list)
     came: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.journal = self.folder / "journal"
@@ -122,11 +122,23 @@ class Scene:
 
     def kill(self) -> None:
         """SIGKILL to a worker with all its processes. Its supervisor starts another at once."""
-        name = self.draw.choice(self.names)
+        with self.lock:
+            name = self.draw.choice(self.names)
+            self.kills[name] = time.monotonic()
+            self.replace(name)
+
+    def replace(self, name: str) -> None:
         self.names.remove(name)
-        self.kills[name] = time.monotonic()
         self.workers.kill(name)
         self.names.append(self.workers.start())
+
+    def supervise(self, over: threading.Event) -> None:
+        """Start another worker for each that has ended by itself, as systemd or a container does."""
+        while not over.wait(LOOK_S):
+            with self.lock:
+                for name in self.workers.ended():
+                    self.kills[name] = time.monotonic()
+                    self.replace(name)
 
     def stop(self) -> None:
         """SIGSTOP to a worker with all its processes, and SIGCONT later."""
@@ -166,11 +178,17 @@ HARM: Final[dict[str, Callable[[Scene], None]]] = {
 
 def play(adapter: Adapter, fault: str, seed: int, jobs: int, limit: float, kept: Path | None) -> Row:
     """One peer under one kind of fault. Raises `RuntimeError` when its workers run nothing at all."""
+    newest = list(available_binaries().values())[-1]
     sync = ["--appendfsync", "always"] if fault == "always" else []
-    with folder_of_a_scene() as folder, RedisServer(find_server(), tcp=True, args=sync) as server:
+    with folder_of_a_scene() as folder, RedisServer(newest, tcp=True, args=sync) as server:
         scene = Scene(adapter, fault, server, folder, random.Random(seed))  # noqa: S311 - not a secret
-        with scene.workers:
+        with scene.workers, contextlib.ExitStack() as stack:
             scene.names += [scene.workers.start() for _ in range(WORKERS)]
+            over = threading.Event()
+            supervisor = threading.Thread(target=scene.supervise, args=(over,))
+            supervisor.start()
+            stack.callback(supervisor.join)
+            stack.callback(over.set)
             scene.enqueue(WORKERS)
             _wait(lambda: len(scene.ended()) >= WORKERS, START_S)
             if not scene.ended():
@@ -236,8 +254,8 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(NAMES), metavar="NAME,...", help=f"some of {', '.join(NAMES)}")
     parser.add_argument("--faults", default=",".join(FAULTS), metavar="FAULT,...", help=f"some of {', '.join(FAULTS)}")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=200, help="jobs of a scene (200)")
-    parser.add_argument("--limit", type=float, default=180.0, help="seconds to wait for jobs after the faults (180)")
+    parser.add_argument("--jobs", type=int, default=120, help="jobs of a scene (120)")
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds to wait for jobs after the faults (100)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are (.bench)")
     parser.add_argument("--keep", type=Path, help="a folder for the histories")
     parser.add_argument("--dry", action="store_true", help="write nothing")

@@ -62,6 +62,10 @@ class Workers:
             )
         return name
 
+    def ended(self) -> list[str]:
+        """Those that have ended by themselves."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
     def kill(self, name: str) -> None:
         """SIGKILL to all of it, as when its container goes. Frozen first, so that nothing is started anew."""
         process = self._running.pop(name)

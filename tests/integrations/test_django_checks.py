@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core import checks
 from django.test import override_settings
 
@@ -24,9 +25,10 @@ def backends(**options: dict[str, Any]) -> dict[str, Any]:
 
 
 def found() -> list[tuple[str, str]]:
-    """What the checks of the backends and of `TENURE` find: their ids and texts."""
+    """What the checks of the backends and of `TENURE` find: their ids and texts. Django 5.2 has no check of backends
+    without the app of django-tasks, so ours asks them, too."""
     messages = [*check_tenure(), *(one for backend in task_backends.all() for one in backend.check())]
-    return [(one.id, one.msg) for one in messages]
+    return list(dict.fromkeys((one.id, one.msg) for one in messages))
 
 
 def test_a_project_in_order_has_no_finding(site: Site) -> None:
@@ -48,9 +50,19 @@ def test_options_that_cannot_be_used_are_an_error_and_so_is_the_enqueue(
     with override_settings(TASKS=backends(default=options)):
         [(id, message)] = found()
         assert id == "tenure.E001"
+        assert [one.id for one in checks.run_checks()] == ["tenure.E001"]
         with pytest.raises(InvalidTaskBackend, match=text) as error:
             tasks.add.enqueue(1)
         assert str(error.value) == message
+
+
+def test_kept_connections_without_health_checks_are_a_warning(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = settings.DATABASES["default"]
+    monkeypatch.setitem(database, "CONN_MAX_AGE", 600)
+    [(id, message)] = found()
+    assert (id, "'default'" in message) == ("tenure.W004", True)
+    monkeypatch.setitem(database, "CONN_HEALTH_CHECKS", True)
+    assert found() == []
 
 
 @pytest.mark.parametrize("given", [{"namespce": "a"}, {"dashboard": {"titel": "Jobs"}}, ["redis://localhost"]])

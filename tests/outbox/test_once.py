@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Column, Engine, Integer, MetaData, Table, func, insert, select, text
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -24,6 +24,7 @@ class Running:
 
     queue: str = "orders"
     id: str = "job-1"
+    token: int = 1
 
 
 @pytest.fixture
@@ -102,6 +103,7 @@ async def test_async_sessions_and_connections(engine, running) -> None:
             assert first
             first.save([1])
         await session.commit()
+    running.token += 1
     async with another.connect() as connection, aonce(connection) as first:
         assert not first
         assert first.result == [1]
@@ -155,6 +157,7 @@ def test_bad_uses(engine, running, monkeypatch) -> None:
     with Session(engine) as session, session.begin():
         with once(session) as first, pytest.raises(PayloadInvalid):
             first.save(object())
+        running.token += 1
         with once(session) as first, pytest.raises(InvalidArgument, match="earlier run"):
             first.save(1)
         with pytest.raises(InvalidArgument, match=r"async with aonce\(session\)"), once(cast(Any, AsyncSession())):
@@ -164,6 +167,44 @@ def test_bad_uses(engine, running, monkeypatch) -> None:
     monkeypatch.setattr(effects, "current_job", lambda: None)
     with Session(engine) as session, pytest.raises(InvalidArgument, match="belongs into a handler"), once(session):
         pass
+
+
+def test_a_second_once_of_a_run_is_refused_and_not_silently_false(engine, running) -> None:
+    with Session(engine) as session, session.begin(), once(session):
+        pass
+    with Session(engine) as session, pytest.raises(InvalidArgument, match="stands twice"), once(session):
+        pass
+    running.token += 1  # another run
+    with Session(engine) as session, session.begin(), once(session) as first:
+        assert not first
+
+
+def test_a_run_may_begin_again_after_a_rollback(engine, running) -> None:
+    for _ in range(2):
+        with Session(engine) as session, once(session) as first:
+            assert first  # and no commit
+
+
+def test_a_rollback_within_the_block_is_an_error_and_nothing_stays(engine, running) -> None:
+    def pay() -> None:
+        with Session(engine) as session:
+            with once(session):
+                session.rollback()
+                session.execute(insert(PAYMENTS).values(order=1))
+            session.commit()
+
+    with pytest.raises(InvalidArgument, match="rolled back within"):
+        pay()
+    assert paid(engine) == 0
+
+
+def test_a_driver_in_autocommit_has_no_transaction(engine, running) -> None:
+    if engine.dialect.name == "sqlite":
+        pytest.skip("its driver shows that from Python 3.12 on")
+    plain = create_engine(engine.url, connect_args={"autocommit": True})
+    with Session(plain) as session, pytest.raises(InvalidArgument, match="autocommit"), once(session):
+        pass
+    plain.dispose()
 
 
 def test_a_table_that_does_not_exist_is_named_with_the_line_that_makes_it(engine, outbox, running) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from tenure import InvalidArgument, NotConfigured, PayloadTooLarge, State, Task, Tenure, Unique, UnsupportedFeature
 from tenure.outbox import Outbox, Relay
+from tenure.outbox.relay import Batch
 from tests.outbox.conftest import engine_of
 from tests.outbox.killing import finish, run_jobs
 from tests.support.postgres import Postgres
@@ -136,21 +137,58 @@ def test_rows_that_no_relay_can_enqueue_are_marked_and_do_not_stop_the_others(ap
     with engine.begin() as connection:
         ids = [outbox.enqueue(connection, pay.call(n)).id for n in range(5)]
         rows = outbox.rows
-        changes: dict[int, dict[str, object]] = {0: {"job": b"\xc1"}, 1: {"namespace": "bank"}, 2: {"queue": "mails"}}
+        changes: dict[int, dict[str, object]] = {0: {"job": b"\xc1"}, 1: {"queue": "mails"}}
         for place, values in changes.items():
             connection.execute(update(rows).where(rows.c.id == ids[place]).values(**values))
     finish(outbox, engine, time.time)
-    assert run_jobs(app) == ids[3:]
+    assert run_jobs(app) == ids[2:]
     status = outbox.status(engine)
-    assert (status.waiting, status.moving, status.refused) == (0, 0, 3)
-    assert [one.id for one in status.rows] == ids[:3]
+    assert (status.waiting, status.moving, status.refused) == (0, 0, 2)
+    assert [one.id for one in status.rows] == ids[:2]
     assert not any(one.will_retry for one in status.rows)
-    for one, words in zip(status.rows, ("can read", "namespace 'bank'", "queue 'orders'"), strict=True):
+    for one, words in zip(status.rows, ("can read", "queue 'orders'"), strict=True):
         assert words in one.error
     with engine.begin() as connection:  # repaired by hand
-        connection.execute(update(rows).where(rows.c.id == ids[1]).values(namespace="shop", error=None))
+        connection.execute(update(rows).where(rows.c.id == ids[1]).values(queue="orders", error=None))
     finish(outbox, engine, time.time)
     assert run_jobs(app) == [ids[1]]
+
+
+def test_a_relay_leaves_the_rows_of_another_namespace_to_its_own(app, outbox, engine, pay, redis_url) -> None:
+    """Also the rows that such a relay has numbered, and not delivered."""
+    with Tenure(redis_url, namespace="bank") as bank, engine.begin() as connection:
+        other = Outbox(bank, engine=engine)
+        theirs = [other.enqueue(connection, bank.task(name="pay", queue="orders")(lambda n: n).call(1)).id]
+        ours = [outbox.enqueue(connection, pay.call(n)).id for n in range(2)]
+        connection.commit()
+        numbered = Relay(other, engine)
+        assert numbered._begin() is not None
+        clock = time.time() + 60
+        finish(outbox, engine, lambda: clock)
+        assert run_jobs(app) == ours
+        finish(other, engine, lambda: clock)
+        assert [job.id for job in bank.inspect.page("orders", State.READY, limit=5).jobs] == theirs
+
+
+def test_a_relay_that_stood_still_deletes_no_row_that_came_in_that_time(app, outbox, engine, pay, monkeypatch) -> None:
+    """SQLite gives the number of a deleted row to a new one, if the table was empty."""
+
+    def write(number: int) -> str:
+        with engine.begin() as connection:
+            return outbox.enqueue(connection, pay.call(number)).id
+
+    ids, late, end = [write(1)], time.time() + 11, Relay._end
+    first = Relay(outbox, engine)
+
+    def stand_still(batch: Batch, done: Sequence[int], refused: dict[str, str]) -> None:
+        assert Relay(outbox, engine, lambda: late).step() == 1
+        ids.append(write(2))
+        end(first, batch, done, refused)
+
+    monkeypatch.setattr(first, "_end", stand_still)
+    first.step()
+    finish(outbox, engine, lambda: late)
+    assert run_jobs(app) == ids
 
 
 def test_a_queue_that_refuses_jobs_keeps_its_rows_and_stops_no_other(app, outbox, engine, pay, server, caplog) -> None:

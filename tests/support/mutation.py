@@ -22,7 +22,7 @@ from tests.support.mutants import MUTANTS, SUBJECTS, Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 NOTICED: Final = Path(__file__).with_name("noticed.tsv")
-"""A line for each mutant: its name, a tab, the test that noticed it."""
+"""A line for each mutant that was tried: its name, a tab, the test that noticed it, if one did."""
 SUITES: Final = ("tests/conformance", "tests/wire/native", "tests/property")
 CRASHES: Final = "tests/faults/test_crash_matrix.py"
 """Every call of every operation is killed and repeated. It comes after the files that most likely notice a mutant."""
@@ -60,11 +60,8 @@ def main(names: Sequence[str]) -> int:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, test in zip(chosen, pool.map(lambda name: _test_of(name, known.get(name)), chosen), strict=True):
             print(f"{name:32} {test or 'NOT NOTICED'}", flush=True)
-            if test is None:
-                unnoticed.append(name)
-                known.pop(name, None)
-            else:
-                known[name] = test
+            known[name] = test or ""
+            unnoticed += [] if test else [name]
             NOTICED.write_text("".join(f"{one.name}\t{known[one.name]}\n" for one in MUTANTS if one.name in known))
     print(f"{len(chosen) - len(unnoticed)} of {len(chosen)} were noticed. {' '.join(unnoticed)}".rstrip())
     return 1 if unnoticed else 0
@@ -74,7 +71,11 @@ def page() -> str:
     """The page of all mutants, which `make docs` writes below its mark."""
     known = noticed()
     parts = [PAGE.read_text().partition(MARK)[0] + MARK]
-    parts.append(f"{len(MUTANTS)} mutants, of which {sum(one.name in known for one in MUTANTS)} are noticed.")
+    tried = [known[one.name] for one in MUTANTS if one.name in known]
+    parts.append(
+        f"{len(MUTANTS)} mutants: {sum(map(bool, tried))} are noticed, {tried.count('')} are not, "
+        f"{len(MUTANTS) - len(tried)} have not been tried since the list of tests is kept."
+    )
     for subject, mutants in SUBJECTS.items():
         rows = ["| mutant | scripts | instead of | stands | noticed by |", "|---|---|---|---|---|"]
         rows += [_row(one, known.get(one.name)) for one in mutants]
@@ -85,7 +86,7 @@ def page() -> str:
 def _row(mutant: Mutant, test: str | None) -> str:
     where = ", ".join(sorted(mutant.texts())) if mutant.scripts else "all that have it"
     file, _, name = (test or "").partition("::")
-    by = f"`{name.partition('[')[0]}`, {Path(file).name}" if test else "none"
+    by = f"`{name.partition('[')[0]}`, {Path(file).name}" if test else "none" if test == "" else "not tried"
     return f"| {' | '.join((_code(mutant.name), where, _code(mutant.old), _code(mutant.new), by))} |"
 
 

@@ -95,10 +95,7 @@ async def status(job: JobHandle[Any], wait: float = 0) -> JobStatus:
 
     Raises `HTTPException`: 404 for an unknown job, 422 for a `wait` that is not a number from 0.
     """
-    try:
-        views = job.awatch(timeout=min(wait, WAIT_MAX_S))
-    except InvalidArgument as error:
-        raise HTTPException(422, str(error)) from None
+    views = _views(job, min(wait, WAIT_MAX_S))
     view: JobView | None = None
     with suppress(ResultTimeout):
         async for view in views:  # noqa: B007 - the last view counts
@@ -115,13 +112,20 @@ async def events(job: JobHandle[Any], timeout: float = STREAM_S) -> StreamingRes
 
     Each `data` is a `JobStatus` as JSON. The event of an ended job is named `end` and is the last one; the others are
     `message`. After `timeout` seconds the stream ends without it, and a browser connects again. Raises `HTTPException`:
-    404 for an unknown job.
+    404 for an unknown job, 422 for a `timeout` that is not a number from 0.
     """
-    views = job.awatch(timeout)
+    views = _views(job, timeout)
     if await job.astate() is None:
         raise _unknown()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second: for nginx
     return StreamingResponse(_stream(views), media_type="text/event-stream", headers=headers)
+
+
+def _views(job: JobHandle[Any], seconds: float) -> Any:
+    try:
+        return job.awatch(seconds)
+    except InvalidArgument as error:
+        raise HTTPException(422, str(error)) from None
 
 
 async def _stream(views: Any, pause_s: float = COMMENT_S) -> AsyncGenerator[bytes]:
@@ -138,8 +142,8 @@ async def _stream(views: Any, pause_s: float = COMMENT_S) -> AsyncGenerator[byte
                 yield _event(view)
             else:
                 return
-    except ResultTimeout:
-        return
+    except (ResultTimeout, Unreachable):
+        return  # the browser connects again
     finally:
         if following is not None:
             following.cancel()

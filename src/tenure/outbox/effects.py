@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from sqlalchemy import MetaData, delete, select, tuple_, update
@@ -22,6 +23,8 @@ from tenure.runtime.jobs.job import Job, current_job
 CLEAN_ROWS: Final = 1_000
 """Rows that `clean` deletes in one transaction."""
 _DONE: Final = done_table(MetaData())
+_first_of: Final[ContextVar[tuple[object, ...] | None]] = ContextVar("tenure_first", default=None)
+"""The run that was first, and its database: no second `once` of the run can be."""
 _INSERTS: Final = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
@@ -97,20 +100,33 @@ def _begin(session: AnySession, job: Job) -> First:
     dialect = connection.dialect.name
     if dialect not in _INSERTS:
         raise invalid("session", f"of {' or '.join(_INSERTS)}", f"of {dialect}")
+    run = job.queue, job.id, job.token, connection.engine
     insert: Any = _INSERTS[dialect](_DONE)
     noted = insert.values(queue=job.queue, id=job.id, done_ms=int(time.time() * SECOND)).on_conflict_do_nothing()
     try:
         if connection.execute(noted.returning(_DONE.c.id)).first() is not None:
+            _first_of.set(run)
             return First(True)
         stored = connection.scalar(select(_DONE.c.result).where(*_is(job)))
     except DBAPIError as error:
         raise explained(error, DONE_NAME) from error
+    if _first_of.get() == run:
+        raise InvalidArgument(
+            "once stands twice in this handler, and the second one would always be false. Write both effects in one "
+            "transaction, or the second one in a job that follows."
+        )
     return First(False, None if stored is None else decode_json(stored))
 
 
 def _keep(session: AnySession, job: Job, first: First) -> None:
-    if first._saved is not None:
-        session.execute(update(_DONE).where(*_is(job)).values(result=first._saved))
+    if not first:
+        return
+    kept: Any = session.execute(update(_DONE).where(*_is(job)).values(result=first._saved))
+    if kept.rowcount != 1:
+        raise InvalidArgument(
+            "The transaction was rolled back within the block of once, and with it the note that the effect is there. "
+            "Leave the block with an error instead."
+        )
 
 
 def _is(job: Job) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, delete, exists, func, insert, or_, select, update
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 
 from tenure.core.backoff import Backoff
 from tenure.core.errors import InvalidArgument, TenureError, is_away
@@ -45,8 +45,9 @@ AWAY: Final = Backoff(base=0.2, cap=10.0)
 """The same when Redis or the database is away, or a queue refuses jobs."""
 HELD_MAX: Final = 1_000
 """Refusing queues that a relay remembers. With more, it forgets all."""
-_LOST: Final = (OperationalError, InterfaceError)
-"""Errors of SQLAlchemy that may go away: no connection, a lock that was not released in time."""
+_LOST: Final = (OperationalError, InterfaceError, InternalError)
+"""Errors of SQLAlchemy that may go away: no connection, a lock that was not released in time, a server that only reads
+while another one takes over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +160,15 @@ class Relay:
     def _is_free(self) -> Any:
         return self._sources.c.busy_ms <= int(self._now() * SECOND)
 
+    def _is_own(self) -> Any:
+        """Rows of another namespace are for the relays of that one."""
+        return self._rows.c.namespace == self._outbox.namespace
+
     def _left(self, held: Collection[str]) -> Select[Any]:
         """The sources with rows that were numbered, and can be delivered."""
         rows, sources = self._rows.c, self._sources.c
         joined = self._sources.join(self._rows, sources.slot == rows.slot)
-        return select(sources.slot).select_from(joined).where(rows.queue.not_in(held))
+        return select(sources.slot).select_from(joined).where(rows.queue.not_in(held), self._is_own())
 
     def _new_rows(self, slot: int | None) -> Select[Any]:
         """Rows without a number. A source gives a queue new numbers only when no rows of the queue are left under it,
@@ -171,7 +176,9 @@ class Relay:
         rows, others = self._rows.c, self._rows.alias().c
         is_left = others.slot.is_not(None) & others.error.is_not(None)
         waits_for = select(others.queue).where(is_left if slot is None else or_(is_left, others.slot == slot))
-        return select(rows.row).where(rows.slot.is_(None), rows.error.is_(None), rows.queue.not_in(waits_for))
+        waits_for = waits_for.where(others.namespace == self._outbox.namespace)
+        is_new = rows.slot.is_(None) & rows.error.is_(None)
+        return select(rows.row).where(is_new, rows.queue.not_in(waits_for), self._is_own())
 
     def _take(self, connection: Connection, held: Collection[str], micros: int) -> Batch | None:
         taken = self._take_source(connection, held)
@@ -209,7 +216,11 @@ class Relay:
         """The rows that are left under a source, in the order of their numbers."""
         rows = self._rows.c
         query = select(rows.row, rows.queue, rows.number, rows.namespace, rows.job)
-        query = query.where(rows.slot == slot, rows.queue.not_in(held)).order_by(rows.number).limit(BATCH_ROWS)
+        query = (
+            query.where(rows.slot == slot, rows.queue.not_in(held), self._is_own())
+            .order_by(rows.number)
+            .limit(BATCH_ROWS)
+        )
         return [
             NumberedRow(one.row, one.queue, one.number, self._read(one.namespace, one.queue, one.job)[0])
             for one in connection.execute(query)
@@ -235,7 +246,7 @@ class Relay:
         for one in connection.execute(columns.where(rows.row.in_(chosen)).order_by(rows.row)).all():
             job, error = self._read(one.namespace, one.queue, one.job)
             if job is None:
-                self._note(connection, [one.row], error)
+                self._note(connection, rows.row == one.row, error)
             else:
                 taken.append(NumberedRow(one.row, one.queue, start + one.row, job))
         if taken:
@@ -249,8 +260,8 @@ class Relay:
         except InvalidArgument as error:
             return None, str(error)
 
-    def _note(self, connection: Connection, rows: Sequence[int], error: str) -> None:
-        connection.execute(update(self._rows).where(self._rows.c.row.in_(rows)).values(error=error))
+    def _note(self, connection: Connection, are_these: Any, error: str) -> None:
+        connection.execute(update(self._rows).where(are_these).values(error=error))
 
     # ---------------------------------------------------------------------------------------------------- to the queues
 
@@ -276,13 +287,20 @@ class Relay:
         return refused
 
     def _end(self, batch: Batch, done: Sequence[int], refused: dict[str, str]) -> None:
-        """Delete rows that are jobs now, note why others are not, and leave the source to any relay."""
+        """Delete rows that are jobs now, note why others are not, and leave the source to any relay.
+
+        Another relay may have done all that. Then SQLite may use the number of a row for a new one, which has another
+        source, a higher number in it, or neither.
+        """
+        rows = self._rows.c
+        is_of_batch = (rows.slot == batch.slot) & (rows.number <= batch.rows[-1].number)
         with self._engine.begin() as connection:
             lock_for_writes(connection, self._sources)
             if done:
-                connection.execute(delete(self._rows).where(self._rows.c.row.in_(done)))
+                connection.execute(delete(self._rows).where(rows.row.in_(done), is_of_batch))
             for queue, error in refused.items():
-                self._note(connection, [one.row for one in batch.rows if one.queue == queue], error)
+                theirs = rows.row.in_([one.row for one in batch.rows if one.queue == queue])
+                self._note(connection, theirs & is_of_batch, error)
             connection.execute(update(self._sources).where(self._sources.c.slot == batch.slot).values(busy_ms=0))
         for queue in {one.queue for one in batch.rows} - refused.keys():
             self._held.pop(queue, None)

@@ -26,9 +26,11 @@ def connection_of(session: object, better: str) -> Connection:
     connection = session if isinstance(session, Connection) else session.connection()
     # Asking the database would cost a call.
     level = connection.get_execution_options().get("isolation_level")
-    if (level or getattr(connection.dialect, "_on_connect_isolation_level", None)) == "AUTOCOMMIT":
+    by_driver = getattr(connection.connection.dbapi_connection, "autocommit", None) is True
+    if by_driver or (level or getattr(connection.dialect, "_on_connect_isolation_level", None)) == "AUTOCOMMIT":
         raise InvalidArgument(
-            "The session has no transaction: it is in autocommit. Use an engine without isolation_level='AUTOCOMMIT'."
+            "The session has no transaction: it is in autocommit. Use an engine without isolation_level='AUTOCOMMIT', "
+            "and a driver without autocommit."
         )
     return connection
 

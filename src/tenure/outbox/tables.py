@@ -47,6 +47,7 @@ def rows_table(name: str, metadata: MetaData) -> Table:
         Column("slot", Integer, index=True),
         Column("number", BigInteger),
         Column("error", Text),
+        sqlite_autoincrement=True,
     )
 
 

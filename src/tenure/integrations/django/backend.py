@@ -12,7 +12,7 @@ from django.utils import timezone
 from tenure.app.tasks import Task as BoundTask
 from tenure.client.call import TaskCall
 from tenure.client.handle import JobHandle
-from tenure.core.errors import InvalidArgument, NotConfigured, UnsupportedFeature
+from tenure.core.errors import InvalidArgument, NotConfigured, UnsupportedFeature, invalid
 from tenure.core.job import JobView
 from tenure.integrations.django import registry
 from tenure.integrations.django.framework import (
@@ -162,6 +162,10 @@ def _known(name: str) -> Any:
 def _with_options(bound: BoundTask[Any, Any, Any], task: Any) -> BoundTask[Any, Any, Any]:
     """Return the task of the app with the options of Django's. Raises `InvalidArgument`."""
     options = dict(given(task, OF_JOB), queue=task.queue_name, priority=task.priority)
+    if SEPARATOR in str(options.get("id", "")):
+        raise invalid(
+            "id", f"without {SEPARATOR!r}, which separates it from its queue in the id of a result", options["id"]
+        )
     if task.run_after is not None:
         aware = timezone.is_aware(task.run_after)
         options["run_after"] = task.run_after if aware else timezone.make_aware(task.run_after)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import django
+from django.apps import apps
 from django.conf import settings
 from django.core import checks
 
@@ -31,7 +33,19 @@ _OPTION: Final = "TASKS[{!r}]: OPTIONS"
 def check_tenure(app_configs: object = None, **kwargs: object) -> list[checks.CheckMessage]:
     """Check the setting `TENURE`, and what several backends mean together."""
     own = _of(registry.SETTING) if hasattr(settings, registry.SETTING) or not _backends() else []
-    return [*own, *_ambiguous()]
+    if django.VERSION < (6, 0) and not apps.is_installed("django_tasks"):  # else its own check asks each backend
+        for alias, options in _backends().items():
+            own += _of(_OPTION.format(alias), alias, options) if options else []
+    return [*own, *_ambiguous(), *_of_databases()]
+
+
+def _of_databases() -> Iterator[checks.CheckMessage]:
+    for alias, database in settings.DATABASES.items():
+        if database.get("CONN_MAX_AGE", 0) != 0 and not database.get("CONN_HEALTH_CHECKS"):
+            hint = "Set CONN_HEALTH_CHECKS to True: after a restart of the database one job of each thread fails else."
+            yield checks.Warning(
+                f"DATABASES[{alias!r}] keeps connections, and does not check them.", hint=hint, id="tenure.W004"
+            )
 
 
 def check_backend(backend: Any) -> list[checks.CheckMessage]:
