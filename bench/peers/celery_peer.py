@@ -55,7 +55,7 @@ PEER = Peer(
     variants=(
         Variant("default", "defaults"),
         Variant("late", "`task_acks_late`, `task_reject_on_worker_lost` (visibility timeout 3600 s, the default)"),
-        Variant("visible", "the same, `visibility_timeout` 60 s"),
+        Variant("visible", "`task_acks_late`, `task_reject_on_worker_lost`, `visibility_timeout` 60 s"),
     ),
     enqueue=enqueue,
     worker=worker,
