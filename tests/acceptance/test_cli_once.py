@@ -16,7 +16,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from tenure import JobHandle, State, Tenure
 from tenure.outbox import Outbox
-from tests.support.postgres import Postgres, binaries
+from tests.support.postgres import Postgres
 from tests.support.waiting import until
 
 KILLS = int(os.environ.get("TENURE_PROCESS_KILLS", "3"))
@@ -32,6 +32,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 from tenure import Tenure
 from tenure.outbox import once
+
+__all__ = ["postgres"]
 
 app = Tenure(namespace="shop")
 url = os.environ["DATABASE"]
@@ -60,15 +62,6 @@ def wait_at(point, stop):
             while not Path("go").exists() and time.monotonic() < until:
                 time.sleep(0.01)
 """
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed")
-    with Postgres(programs) as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

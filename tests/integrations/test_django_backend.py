@@ -196,6 +196,11 @@ def test_options_that_cannot_be_used_are_refused_where_the_task_is_defined(
         task(**options)(drained)
 
 
+def test_an_id_that_its_result_could_not_be_read_by_is_refused(site: Site) -> None:
+    with pytest.raises(framework.InvalidTask, match="id must be without ':'"):
+        tasks.add.using(id="order:7").enqueue(1)
+
+
 def test_an_unknown_option_is_refused_with_the_nearest_name(site: Site) -> None:
     with pytest.raises(TypeError, match=r"lnae.* Did you mean 'lane'\?"):
         task(lnae="a")(drained)

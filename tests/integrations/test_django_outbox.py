@@ -18,9 +18,9 @@ from tenure.integrations.django.outbox import enqueue_in_transaction, relayed_ou
 from tenure.outbox import Outbox, Relay, once
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
-from tests.support.postgres import Postgres, binaries
+from tests.support.postgres import Postgres, postgres
 
-__all__ = ["site"]
+__all__ = ["postgres", "site"]
 BACKEND = "tenure.integrations.django.TenureBackend"
 
 
@@ -30,11 +30,8 @@ def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/a.db", f"sqlite:///{tmp_path}/b.db"
         return
-    programs = binaries()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed")
-    with Postgres(programs) as server:
-        yield server.new_database(), server.new_database()
+    server: Postgres = request.getfixturevalue("postgres")
+    yield server.new_database(), server.new_database()
 
 
 @pytest.fixture

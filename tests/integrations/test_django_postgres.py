@@ -11,18 +11,9 @@ from sqlalchemy import make_url
 
 from tenure.testing import Drained
 from tests.support.django_project import Site, site
-from tests.support.postgres import Postgres, binaries
+from tests.support.postgres import Postgres, postgres
 
-__all__ = ["site"]
-
-
-@pytest.fixture
-def postgres() -> Iterator[Postgres]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed")
-    with Postgres(programs) as server:
-        yield server
+__all__ = ["postgres", "site"]
 
 
 @pytest.fixture

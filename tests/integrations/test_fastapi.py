@@ -20,7 +20,7 @@ from fastapi.testclient import TestClient
 from starlette.responses import StreamingResponse
 
 from tenure import AccessDenied, Fail, InvalidArgument, JobHandle, Tenure, progress
-from tenure.core.job import JobView
+from tenure.core.job import JobView, State
 from tenure.integrations.fastapi import JobStatus, _stream, events, lifespan, status
 from tenure.testing.server import RedisServer
 from tests.support.serving import served
@@ -102,6 +102,33 @@ def test_an_unknown_job_and_a_wrong_wait(shop: Shop) -> None:
         assert "must be" in client.get(f"/thumbnails/{job.id}?wait=-1").json()["detail"]
         for wait in ("-1", "nan", "x"):
             assert client.get(f"/thumbnails/{job.id}?wait={wait}").status_code == 422
+            assert client.get(f"/thumbnails/{job.id}/events?timeout={wait}").status_code == 422
+
+
+def test_while_redis_is_away_a_request_is_refused_and_a_stream_ends(make_server: Callable[..., RedisServer]) -> None:
+    server = make_server()
+    with Tenure(server.url, patience=0.1) as app:
+        shop_of = app.task(name="thumbnail", queue="images")(lambda: None)
+        web = FastAPI()
+
+        @web.get("/{id}")
+        async def read(id: str) -> JobStatus:
+            return await status(shop_of.job(id))
+
+        @web.get("/{id}/events")
+        async def follow(id: str) -> StreamingResponse:
+            return await events(shop_of.job(id))
+
+        job = shop_of.enqueue()
+        with served(web, lifespan="off") as port:
+            url = f"http://127.0.0.1:{port}/{job.id}"
+            with httpx2.stream("GET", f"{url}/events", timeout=60) as response:
+                lines = response.iter_lines()
+                assert next(lines).startswith("data: ")
+                server.stop()
+                assert not any(line.startswith("event: end") for line in lines), "it ends, and is not cut off"
+            assert httpx2.get(url, timeout=60).status_code == 503
+            assert httpx2.get(f"{url}/events", timeout=60).status_code == 503
 
 
 def test_a_long_poll_returns_when_the_job_ends(shop: Shop, server: RedisServer) -> None:
@@ -142,6 +169,7 @@ def test_events_tell_of_the_progress_and_of_the_end(shop: Shop) -> None:
         reader.join(60)
     assert seen[0] == ("message", ready(job.id))
     reported = [one["progress"] for name, one in seen if name == "message" and one["progress"]]
+    assert reported[-1].pop("at_ms")
     assert reported[-1] == {"current": 1, "total": 4, "text": "cat"}
     assert [name for name, _ in seen].index("end") == len(seen) - 1
     assert seen[-1][1] == ready(job.id) | {"state": "completed", "ended": True, "result": {"cat": 128}}
@@ -172,7 +200,10 @@ async def test_a_pause_is_a_comment_and_loses_nothing() -> None:
 
     stream = _stream(views(), pause_s=0.01)
     assert await anext(stream) == await anext(stream) == b": nothing has changed\n\n"
-    more.put_nowait(JobView(id="1", queue="images", state="active"))  # type: ignore[arg-type]
+    more.put_nowait(JobView(id="1", queue="images", state=State.ACTIVE))
+    while (event := await anext(stream)).startswith(b":"):
+        pass
+    assert json.loads(event.removeprefix(b"data: "))["state"] == "active"
     await stream.aclose()
     assert closed.is_set()
 

@@ -10,16 +10,9 @@ from sqlalchemy import Engine, create_engine, event
 
 from tenure import Tenure
 from tenure.outbox import Outbox
-from tests.support.postgres import Postgres, binaries
+from tests.support.postgres import Postgres, postgres
 
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed")
-    with Postgres(programs) as server:
-        yield server
+__all__ = ["postgres"]
 
 
 @pytest.fixture

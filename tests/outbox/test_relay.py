@@ -302,6 +302,27 @@ def test_redis_that_was_away_gets_the_rows(make_server, sqlite_url) -> None:
     engine.dispose()
 
 
+def test_a_relay_waits_while_postgresql_only_reads(app, postgres: Postgres, pay, caplog) -> None:
+    """As during a failover."""
+    caplog.set_level(logging.INFO, "tenure")
+    url = postgres.new_database()
+    plain, reading = (
+        create_engine(url),
+        create_engine(url, connect_args={"options": "-c default_transaction_read_only=on"}),
+    )
+    outbox = Outbox(app)
+    outbox.create(plain)
+    with plain.begin() as connection:
+        id = outbox.enqueue(connection, pay.call(1)).id
+    with running(outbox, reading):
+        until(lambda: any("relay_lost" in one.getMessage() for one in caplog.records))
+        assert count(outbox, plain) == 1
+    finish(outbox, plain, time.time)
+    assert run_jobs(app) == [id]
+    for engine in (plain, reading):
+        engine.dispose()
+
+
 def test_a_database_that_restarts_is_served_again(app, postgres: Postgres, pay, caplog) -> None:
     caplog.set_level(logging.INFO, "tenure")
     engine = create_engine(postgres.new_database(), pool_pre_ping=True)

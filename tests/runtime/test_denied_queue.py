@@ -13,6 +13,7 @@ from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed
 from tenure.redis.aio import AsyncDriver
 from tenure.runtime import fetcher
+from tenure.runtime.ports import KeeperGone
 from tenure.runtime.shutdown import ExitStatus
 from tenure.testing.server import RedisServer
 from tests.runtime.fakes import FakeKeeper, Gate, Rig, gated, task
@@ -58,10 +59,15 @@ async def test_a_burst_ends_with_an_error_when_its_leases_cannot_be_kept():
         assert await rig.ended() is ExitStatus.FAILED
 
 
-async def test_a_burst_waits_for_a_keeper_that_starts_slowly(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("before", [(), (None, KeeperGone("died"))], ids=["first", "after one that was refused"])
+async def test_a_burst_waits_for_a_keeper_that_starts_slowly(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[KeeperGone | None, ...]
+):
     """On a busy machine its start took longer than a burst waits for a Redis that refuses it."""
     monkeypatch.setattr(fetcher, "REFUSED_LOOK_MS", 20)
     keeper = FakeKeeper(ready=False)
+    for report in before:
+        keeper.reports.put_nowait(report)
     async with Rig(lambda: None, keeper=keeper, burst=True, burst_wait_s=0.05) as rig:
         assert rig.done is not None
         done, _ = await asyncio.wait({rig.done}, timeout=0.3)

@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pytest
 
 _START_S = 30.0
 
@@ -74,3 +77,13 @@ class Postgres:
         name = f"test{self._databases}"
         self._run("createdb", f"--host={self._folder}", "--username=tenure", name).check_returncode()
         return f"postgresql+psycopg://tenure@/{name}?host={self._folder}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A server for all tests of a process. Each takes a database of its own."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    with Postgres(programs) as server:
+        yield server

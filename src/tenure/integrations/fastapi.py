@@ -16,8 +16,8 @@ Needs `pip install 'tenure[fastapi]'`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from tenure.client.handle import JobHandle
 from tenure.core.encoding.codec import decode_json, note_of
 from tenure.core.errors import InvalidArgument, ResultTimeout, Unreachable, invalid
 from tenure.core.job import JobView, State
+from tenure.core.shape import Progress
 from tenure.core.steps import Command, Steps
 
 WAIT_MAX_S: Final = 30.0
@@ -43,15 +44,6 @@ OPEN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class JobProgress:
-    """The progress that a running job reported. `total` None: unknown."""
-
-    current: float
-    total: float | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobStatus:
     """What a client sees of a job. `ended`: nothing will change any more. `error`: the type of the error, not its text.
 
@@ -61,7 +53,7 @@ class JobStatus:
     id: str
     state: str
     ended: bool
-    progress: JobProgress | None = None
+    progress: Progress | None = None
     result: Any = None
     error: str | None = None
 
@@ -93,11 +85,12 @@ async def status(job: JobHandle[Any], wait: float = 0) -> JobStatus:
 
         return await status(shop.thumbnail.job(id), wait=wait)
 
-    Raises `HTTPException`: 404 for an unknown job, 422 for a `wait` that is not a number from 0.
+    Raises `HTTPException`: 404 for an unknown job, 422 for a `wait` that is not a number from 0, 503 while
+    Redis is away.
     """
     views = _views(job, min(wait, WAIT_MAX_S))
     view: JobView | None = None
-    with suppress(ResultTimeout):
+    with suppress(ResultTimeout), _answered():
         async for view in views:  # noqa: B007 - the last view counts
             pass
     if view is None:
@@ -112,13 +105,23 @@ async def events(job: JobHandle[Any], timeout: float = STREAM_S) -> StreamingRes
 
     Each `data` is a `JobStatus` as JSON. The event of an ended job is named `end` and is the last one; the others are
     `message`. After `timeout` seconds the stream ends without it, and a browser connects again. Raises `HTTPException`:
-    404 for an unknown job, 422 for a `timeout` that is not a number from 0.
+    404 for an unknown job, 422 for a `timeout` that is not a number from 0, 503 while Redis is away.
     """
     views = _views(job, timeout)
-    if await job.astate() is None:
-        raise _unknown()
+    with _answered():
+        if await job.astate() is None:
+            raise _unknown()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second: for nginx
     return StreamingResponse(_stream(views), media_type="text/event-stream", headers=headers)
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Let a request fail with 503 while Redis is away."""
+    try:
+        yield
+    except Unreachable:
+        raise HTTPException(503, "Redis does not respond.") from None
 
 
 def _views(job: JobHandle[Any], seconds: float) -> Any:
@@ -157,7 +160,7 @@ def _event(view: JobView) -> bytes:
 
 
 def _status(view: JobView) -> JobStatus:
-    seen, error, result = view.progress, view.error, None
+    error, result = view.error, None
     if view.state is State.COMPLETED and view.result is not None:
         result = decode_json(view.result)
     is_stored = note_of(result) is None
@@ -166,7 +169,7 @@ def _status(view: JobView) -> JobStatus:
         id=view.id,
         state=view.state.value,
         ended=view.state.ended,
-        progress=None if seen is None else JobProgress(seen.current, seen.total, seen.text),
+        progress=view.progress,
         result=result if is_stored else None,
         error=failed if is_stored else "ResultError",
     )

@@ -47,7 +47,6 @@ def rows_table(name: str, metadata: MetaData) -> Table:
         Column("slot", Integer, index=True),
         Column("number", BigInteger),
         Column("error", Text),
-        sqlite_autoincrement=True,
     )
 
 

@@ -115,6 +115,7 @@ class Heartbeat:
         is_silent, self._heard_at, self._missing_since = self._is_silent, None, self._env.clock()
         self._is_silent = False
         self._intake.is_kept.clear()
+        self._intake.note_heartbeat(None)
         if self._stopped.is_set():
             return
         if not is_silent and not isinstance(error, ParentGone):

@@ -44,8 +44,9 @@ class Intake:
         """The worker stops, and no part of it has failed."""
         self._disturbed = self._loop.create_future()
 
-    def note_heartbeat(self, accepted: bool) -> None:
-        self.is_refused = not accepted
+    def note_heartbeat(self, accepted: bool | None) -> None:
+        """None: no keeper sends any now."""
+        self.is_refused = accepted is False
 
     def stop(self, failed: bool = False) -> None:
         """Claim and start nothing from now on. `failed`: because a part of the worker cannot run."""

@@ -21,6 +21,7 @@ from tests.faults.harness.ending import Stuck
 from tests.faults.harness.fleet import Fleet
 from tests.faults.harness.history import Diary, Event, Op, Tail
 from tests.faults.harness.proxy import Dice, Proxy, Weather
+from tests.faults.harness.torn import forget_torn_end
 from tests.support.native import audit
 
 ALWAYS: Final = ("--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
@@ -171,6 +172,13 @@ class Stage:
         except (NotDurable, Unreachable):
             phase = "unknown"
         self.diary.write_all([Event(Op.ENQUEUE, phase=phase, job=id, lane=lane, n=n) for id, n in jobs_of])
+
+    def restart(self, held: int) -> None:
+        """Kill Redis and start it again on its data. `held`: how many jobs run, for the diary."""
+        self.diary.write(Event(Op.RESTART, phase="invoke", n=held))
+        self.server.restart(kill=True)
+        forget_torn_end(self.server)
+        self.diary.write(Event(Op.RESTART, phase="ok"))
 
     def fault(self, kind: str, times: int = 1) -> None:
         """Write down that something has hit."""

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 from tenure import Flow, FlowState, RedisError, chain, group
 from tests.faults.harness import ending, jobs, marks
-from tests.faults.harness.history import Event, Op
 from tests.faults.harness.proxy import Dice, Harm
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
-from tests.faults.harness.torn import forget_torn_end
 from tests.faults.harness.verdict import Bounds
 
 SLOTS: Final = 4
@@ -48,10 +46,7 @@ def flows(stage: Stage) -> None:
         stage.spend(stage.draw.uniform(0.3, 1.0))
         fleet.kill(stage.draw.choice(fleet.running), family=n % 2 == 0)
         if n % max(1, kills // RESTARTS) == 0:
-            stage.diary.write(Event(Op.RESTART, phase="invoke", n=0))
-            stage.server.restart(kill=True)
-            forget_torn_end(stage.server)
-            stage.diary.write(Event(Op.RESTART, phase="ok"))
+            stage.restart(0)
     pid = stage.draw.choice(fleet.running)
     fleet.stop(pid)
     stage.spend(4.0)

@@ -11,10 +11,8 @@ from tenure.core.job import State
 from tenure.core.steps import Command, Steps
 from tenure.redis.sync import SyncDriver
 from tests.faults.harness import jobs
-from tests.faults.harness.history import Event, Op
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
-from tests.faults.harness.torn import forget_torn_end
 from tests.faults.harness.verdict import Bounds
 
 SLOTS: Final = 4
@@ -40,10 +38,7 @@ def restarts(stage: Stage) -> None:
         stage.until(lambda: stage.app.inspect.queue(jobs.QUEUE).counts[State.ACTIVE] > 0, "something runs")
         stage.spend(stage.draw.uniform(0.05, 0.3))
         held = stage.app.inspect.queue(jobs.QUEUE).counts[State.ACTIVE]
-        stage.diary.write(Event(Op.RESTART, phase="invoke", n=held))
-        stage.server.restart(kill=True)
-        forget_torn_end(stage.server)
-        stage.diary.write(Event(Op.RESTART, phase="ok"))
+        stage.restart(held)
         stage.add(4, jobs.STEP, 10)
     stage.recover()
 

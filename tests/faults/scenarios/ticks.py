@@ -10,10 +10,8 @@ from tenure import Every
 from tenure.core import limits
 from tests.faults.harness import jobs
 from tests.faults.harness.clock import Clock, compiler
-from tests.faults.harness.history import Event, Op
 from tests.faults.harness.scenario import scenario
 from tests.faults.harness.stage import Stage
-from tests.faults.harness.torn import forget_torn_end
 from tests.faults.harness.verdict import Bounds
 
 SLOTS: Final = 4
@@ -50,10 +48,7 @@ def schedules(stage: Stage) -> None:
         stage.spend(stage.draw.uniform(0.5, 1.5))
         fleet.kill(stage.draw.choice(fleet.running), family=n % 2 == 0)
         if n < RESTARTS:
-            stage.diary.write(Event(Op.RESTART, phase="invoke", n=0))
-            stage.server.restart(kill=True)
-            forget_torn_end(stage.server)
-            stage.diary.write(Event(Op.RESTART, phase="ok"))
+            stage.restart(0)
     pid = stage.draw.choice(fleet.running)
     fleet.stop(pid)
     stage.spend(4.0)

@@ -107,20 +107,22 @@ class NativeEngine(NativeScheduler, NativeController):
         if plain and not left:
             reply = yield self._call(script, queue, args)
             if reply not in (MORE, MORE_NOW):
-                return (yield from self._handed_over(script, queue, reply))
+                return (yield from self._handed_over(queue, reply)) if script == "settle" else reply
             if reply == MORE:
                 if len(self._full) >= FULL_MAX:
                     self._full.clear()
                 self._full[script, queue] = FULL_CALLS
         elif plain:
             self._full[script, queue] = left - 1
-        return (yield from self._handed_over(script, queue, (yield self._call(f"{script}_full", queue, args))))
+        reply = yield self._call(f"{script}_full", queue, args)
+        return (yield from self._handed_over(queue, reply)) if script == "settle" else reply
 
-    def _handed_over(self, script: str, queue: str, reply: Any) -> Steps[Reply]:
-        if script == "settle" and reply.endswith(SENT):
-            yield from self._flows.hand_over_soon(queue)
-            return reply.removesuffix(SENT)
-        return reply
+    def _handed_over(self, queue: str, reply: bytes) -> Steps[bytes]:
+        """Hand over what the settlements have sent to other queues. Return their answers."""
+        if not reply.endswith(SENT):
+            return reply
+        yield from self._flows.hand_over_soon(queue)
+        return reply.removesuffix(SENT)
 
     def places(self, queue: str) -> Steps[Sequence[str]]:
         """The places of a queue: one, without partitions."""

@@ -243,7 +243,7 @@ class NativeFlows:
         second = yield from self._ends(queue, id, places[1:], list(first))
         if (yield from self._hand_over_all(places)):
             return []
-        unnoted = set((yield from self._members.without_end(queue, id, view.total)))
+        unnoted = {n for n in (yield from self._members.without_end(queue, id, view.total)) if n in second}
         may_come = yield from self._members.may_come(queue, id)
         lost = {
             n: end
