@@ -16,6 +16,9 @@ import pytest
 
 from tenure.redis.sync import SyncDriver
 from tenure.testing.server import RedisServer, available_binaries
+from tests.support.postgres import postgres
+
+__all__ = ["postgres"]
 
 _BINARIES = available_binaries()
 

@@ -33,8 +33,6 @@ from sqlalchemy.orm import Session
 from tenure import Tenure
 from tenure.outbox import once
 
-__all__ = ["postgres"]
-
 app = Tenure(namespace="shop")
 url = os.environ["DATABASE"]
 engine = create_engine(url, connect_args={"timeout": 100} if url.startswith("sqlite") else {})

@@ -18,9 +18,9 @@ from tenure.integrations.django.outbox import enqueue_in_transaction, relayed_ou
 from tenure.outbox import Outbox, Relay, once
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
-from tests.support.postgres import Postgres, postgres
+from tests.support.postgres import Postgres
 
-__all__ = ["postgres", "site"]
+__all__ = ["site"]
 BACKEND = "tenure.integrations.django.TenureBackend"
 
 

@@ -11,9 +11,9 @@ from sqlalchemy import make_url
 
 from tenure.testing import Drained
 from tests.support.django_project import Site, site
-from tests.support.postgres import Postgres, postgres
+from tests.support.postgres import Postgres
 
-__all__ = ["postgres", "site"]
+__all__ = ["site"]
 
 
 @pytest.fixture

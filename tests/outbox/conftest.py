@@ -10,9 +10,7 @@ from sqlalchemy import Engine, create_engine, event
 
 from tenure import Tenure
 from tenure.outbox import Outbox
-from tests.support.postgres import Postgres, postgres
-
-__all__ = ["postgres"]
+from tests.support.postgres import Postgres
 
 
 @pytest.fixture
