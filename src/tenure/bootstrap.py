@@ -45,7 +45,7 @@ def _main() -> None:
     sys.modules[spec.name] = package = module_from_spec(spec)
     spec.loader.exec_module(package)
     if folder not in sys.path:
-        sys.path.append(folder)  # `pip install --target` puts the dependencies beside the package
+        sys.path.append(folder)  # `pip install --target` puts the dependencies next to the package
     import runpy
 
     runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)

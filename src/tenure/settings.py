@@ -202,7 +202,7 @@ def _from_environment(name: str, variable: Variable, environ: Mapping[str, str])
             value = variable.read(text)
             Settings(**{name: value})
         except ValueError as exc:
-            # Tenure's own errors are safe to show; those of int() and float() would repeat the value.
+            # Tenure's own errors are safe to show; the errors of int() and float() would repeat the value.
             raise _unusable(
                 key, str(exc) if isinstance(exc, InvalidArgument) else f"it must be {_kind(variable)}."
             ) from None

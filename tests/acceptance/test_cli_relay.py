@@ -117,7 +117,7 @@ def test_old_effects_are_forgotten(command, outbox) -> None:
     ("args", "status", "words"),
     [
         (["relay", "shop:app"], 2, "shop:app must be an Outbox, got Tenure. It has: shop:outbox, shop:without."),
-        (["relay", "shop"], 2, "does not say which outbox of the module. Expected MODULE:OUTBOX"),
+        (["relay", "shop"], 2, "does not name the outbox of the module. Expected MODULE:OUTBOX"),
         (["relay", "shop:without"], 2, "shop:without has no engine. Write Outbox(app, engine=engine)"),
         (["relay", "shop:outbox", "--database", "s3cret"], 2, "--database cannot be used: it is not a URL"),
         (

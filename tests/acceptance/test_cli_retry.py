@@ -80,7 +80,7 @@ def test_what_cannot_be_retried(app, run):
     held = app.queue("emails").lease(seconds=60)
     assert "is held by a worker" in run("retry", "emails", "one", expect=1)[1]
     app.queue("emails").complete(held)
-    assert "has completed; enqueue it anew" in run("retry", "emails", "one", expect=1)[1]
+    assert "has completed; enqueue it again" in run("retry", "emails", "one", expect=1)[1]
     assert "has completed" in run("retry", "emails", "one", "--edit", expect=1, EDITOR="false")[1]
     assert "There is no job 'two' in queue 'emails'" in run("retry", "emails", "two", expect=1)[1]
     fail(app, "three", unique="k")

@@ -32,7 +32,7 @@ _MAX_DELAY_S: Final = limits.MAX_DELAY_MS / limits.SECOND
 _NOT_RETRIED: Final = {
     State.READY: "waits for a worker already",
     State.ACTIVE: "is held by a worker; cancel it first, or wait for its end",
-    State.COMPLETED: "has completed; enqueue it anew",
+    State.COMPLETED: "has completed; enqueue it again",
 }
 
 
@@ -219,9 +219,9 @@ def purge(queue: str | None, asked: Asked, app: Tenure) -> Answer:
     tenure purge QUEUE --state failed --task shop.send --older-than 2d
     tenure purge --all --state failed --error ConnectionError --dry-run
 
-    Payloads, errors and results are deleted for good. Jobs that enter the state meanwhile may be removed, too, unless
-    there is a selection (--lane, --task, --error, --older-than, --newer-than), which looks through 10,000 jobs of each
-    queue. Active jobs cannot be purged: `tenure cancel QUEUE --all` asks their workers to end them.
+    Payloads, errors and results are deleted for good. Jobs that enter the state during the purge may be removed, too,
+    unless there is a selection (--lane, --task, --error, --older-than, --newer-than), which looks through 10,000 jobs
+    of each queue. Active jobs cannot be purged: `tenure cancel QUEUE --all` asks their workers to end them.
     """
     if queue is None and not asked.everything:
         raise click.UsageError("Expected QUEUE, or --all for all queues.")

@@ -87,7 +87,7 @@ def enqueue(
     are checked against the signature and the type hints of the task, before anything is sent. Options left out
     come from the task. Arguments on a command line can be seen by others on the machine, in `ps`.
 
-    A raw payload goes as it is to the handler of its queue. MODULE:APP may stand alone then: the app says where Redis
+    A raw payload goes as it is to the handler of its queue. MODULE:APP may stand alone then: the app knows where Redis
     is.
     """
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}

@@ -33,7 +33,7 @@ def arguments(texts: tuple[str, ...], limit: int) -> tuple[list[Any], dict[str, 
 
         arguments(('["cat.png"]', '{"size": 64}'), 1_000)      # (["cat.png"], {"size": 64})
 
-    Raises `UserError`, whose message contains no value.
+    Raises `UserError`, with no value in the message.
     """
     found: dict[type, Any] = {}
     for text in texts:

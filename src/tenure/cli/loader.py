@@ -54,7 +54,7 @@ def load_object(target: str, kind: type[K], word: str) -> K:
         raise UserError(f"{target!r} does not name {article} {word}. {expected}.")
     module = _import(module_name)
     if not colon or not name:
-        raise UserError(f"{target!r} does not say which {word} of the module. {expected}.{_found_in(module, kind)}")
+        raise UserError(f"{target!r} does not name the {word} of the module. {expected}.{_found_in(module, kind)}")
     found, must = _attribute(module, name, kind), "be"
     if inspect.isroutine(found):
         try:
@@ -153,7 +153,7 @@ def _raised(error: BaseException) -> str:
             text = str(error)[:_MAX_MESSAGE]
         except Exception:
             text = "(its text cannot be shown)"
-        # From the user's module on: without this file and the import machinery.
+        # The frames of the user's module and below: without this file and the import machinery.
         frames = [
             (frame.f_code.co_filename, f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}")
             for frame, line in traceback.walk_tb(error.__traceback__)

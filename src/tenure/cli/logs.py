@@ -58,7 +58,7 @@ class StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def set_up_logging(level: str, form: str | None = None, jobs: bool | None = None, *, by_app: bool = False) -> None:
-    """Log on stderr from this level on. `form`: `human` or `json`; None: as TENURE_LOG_FORMAT says.
+    """Log on stderr from this level on. `form`: `human` or `json`; None: by TENURE_LOG_FORMAT.
 
     `jobs`: also each start and each good end of a job, at any level; None: by TENURE_LOG_JOBS, else at info and
     debug. `by_app`: see `log_to`. Raises `NotConfigured` for another value of a variable.

@@ -62,7 +62,7 @@ _OPTIONS: Final = (
 )
 _APP: Final = click.option(
     "--app", cls=ConnectionOption, metavar="MODULE:APP",
-    help="An app whose URL, namespace and protocol are used, and whose tasks check new payloads. An option that "
+    help="An app: its URL, namespace and protocol are used, and its tasks check new payloads. An option that "
     "differs from what the code of the app sets is refused.",
 )  # fmt: skip
 
@@ -101,8 +101,8 @@ def reaching(
             with _app_of(target or app, given, is_short=target is None) as opened:
                 if "namespace" in given and not any_namespace and not entry_of(opened.engine).has_namespace:
                     raise UserError(
-                        f"--namespace needs the {DEFAULT} protocol, got {opened.engine.name}, whose prefix names the "
-                        "keys."
+                        f"--namespace needs the {DEFAULT} protocol, got {opened.engine.name}, where the prefix "
+                        "names the keys."
                     )
                 if app is None or not by_argument:
                     _refuse_new_redis(opened.settings.url)

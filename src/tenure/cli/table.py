@@ -73,7 +73,7 @@ SECTIONS: Final = {
         "enqueue": Row(
             "Enqueue a call of a task, or a raw payload.",
             "enqueue",
-            "the job is enqueued, or another one has its place (the task's `unique` says so)",
+            "the job is enqueued, or another one has its place (by the task's `unique`)",
             "it is refused (the id or the unique key is taken, the queue is full)",
             "the command line, the arguments or a setting is wrong",
         ),
@@ -96,7 +96,7 @@ SECTIONS: Final = {
         "purge": Row(
             "Remove all jobs in one state, of a queue or of all queues.",
             "changes",
-            "done, also if there was none",
+            "done, also if nothing was there",
             "not confirmed, some jobs could not be removed",
         ),
         "cancel": Row(

@@ -174,8 +174,8 @@ class LargePayloads:
             raise PayloadTooLarge(size, most if self.store is None else MAX_STORED)
         if job.shape.unique is not None and job.shape.unique.conflict in _TAKES_OVER:
             raise InvalidArgument(
-                f"The payload has {size:,} bytes and goes to the store, so it cannot replace that of another job. "
-                "Use a unique key that rejects the job or keeps the existing one."
+                f"The payload has {size:,} bytes and goes to the store, so it cannot replace the payload of another "
+                "job. Use a unique key that rejects the job or keeps the existing one."
             )
 
     def put(self, engine: FullEngine, jobs: Sequence[NewJob], most: int) -> Steps[Sequence[NewJob]]:
@@ -240,7 +240,7 @@ class LargePayloads:
             raise error
         if data is None:
             reason = "this app has no store: Tenure(large=...)" if self.store is None else f"the store has no {key}"
-            reason = reason if is_mine else "the record names that of another job"
+            reason = reason if is_mine else "the record names the payload of another job"
             yield from engine.settle([(lease, Broken(ErrorInfo("PayloadMissing", f"The payload: {reason}.")))])
             return Leased(next_ms=0)
         read = structs.replace(lease, record=structs.replace(lease.record, payload=data))

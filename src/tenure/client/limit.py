@@ -196,5 +196,5 @@ def rules_of_job(found: Sequence[Limit], arguments: Mapping[str, Any]) -> tuple[
         for rule in one.rules(arguments):
             rules.setdefault(rule.name, rule)
     if len(rules) > MAX_LIMITS:
-        raise invalid("limits", f"at most {MAX_LIMITS} for one job, those of its queue included", f"{len(rules)}")
+        raise invalid("limits", f"at most {MAX_LIMITS} for one job, with the limits of its queue", f"{len(rules)}")
     return tuple(rules.values())

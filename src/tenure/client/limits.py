@@ -219,5 +219,5 @@ class Limits:
         if not (yield from self._port.limit(name)).is_known:
             known = sorted({rule.template for rule in code})
             near = get_close_matches(name[: bounds.MAX_NAME], known, 1) or known[:SHOWN_MOST]
-            rule = f"that of a limit in the code of this app or of a worker, such as {', '.join(map(repr, near))}"
+            rule = f"the name of a limit in the code of this app or of a worker, such as {', '.join(map(repr, near))}"
             raise invalid("name", rule, names.shown(name), "To store numbers for a new limit, pass new=True or --new.")

@@ -94,7 +94,7 @@ class _Ended(Generic[R]):
         if len(self._handles) > MAX_HANDLES:
             raise invalid("handles", f"at most {MAX_HANDLES:,}", f"{len(self._handles):,}", "Wait for them in parts.")
         if any(one._client is not self._handles[0]._client for one in self._handles):
-            raise InvalidArgument("handles must be of one app. Wait for those of each app separately.")
+            raise InvalidArgument("handles must be of one app. Wait for the handles of each app separately.")
         seconds = seconds_or_none(timeout)
         self._limit_s = math.inf if seconds is None else seconds
         if self._handles:

@@ -138,7 +138,7 @@ class Schedules:
         self._client.require(Feature.SCHEDULES)
         given = given_policies(options)
         if using is not None and job is None:
-            raise InvalidArgument("using: give the job, too, whose options these are.")
+            raise InvalidArgument("using: give the job of these options, too.")
         due = None if when is None else checked_when(when, "when")
         template = None if job is None else self._template(job, names.queue_name(queue), using)
         if template is not None and template.queue != queue:

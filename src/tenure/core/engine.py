@@ -151,8 +151,8 @@ class Engine(Ports, Protocol):
         task; 1 for other queues. `lease_ms`: how long a manual lease lasts, without a keeper, in the name of a worker
         of its own; None: as long as the worker sends heartbeats. `slots`: how many jobs the worker runs at a time.
         Jobs that it claims beyond them and has not started do not count as crashed when it dies. `alone`: whether a job
-        may be claimed that has to run alone. No other job is claimed with it, and the worker claims nothing beside it
-        for `Lease.alone_ms`.
+        may be claimed that has to run alone. No other job is claimed with it, and the worker claims nothing else for
+        `Lease.alone_ms`.
         """
 
     def wait(self, worker: str, queues: Sequence[str], timeout_ms: int) -> Wait:
@@ -168,7 +168,7 @@ class Engine(Ports, Protocol):
         """Extend the lease to `ms` from now. False: the worker had lost it."""
 
     def heartbeat(self, worker: str, queues: Sequence[str], leases: Sequence[LeaseRef]) -> Steps[HeartbeatReply]:
-        """Extend all leases of the worker on these queues, and reclaim those of workers that died."""
+        """Extend all leases of the worker on these queues, and reclaim the leases of workers that died."""
 
     def leave(self, worker: str, queues: Sequence[str], crashed: bool = False) -> Steps[int]:
         """Release all jobs of the worker to the front, attempts unchanged, and remove its announcement.
@@ -241,7 +241,7 @@ class FullEngine(Engine, Protocol):
     ) -> Steps[Page]:
         """Jobs in one state: waiting ones in the order in which they will run, ended ones newest first.
 
-        Of a lane that waits for its turn, the ready jobs include only the next one. With `lane` (and `READY`): the jobs
+        The ready jobs include only the next job of a lane that waits for its turn. With `lane` (and `READY`): the jobs
         that wait in that lane. `after`: the cursor of the page before (`Page.next`), from which `offset` counts. A walk
         from cursor to cursor shows each job that stays in the state exactly once (a ready one at least once). A page
         before the last one may have fewer jobs than `limit`, or none. `heads`: payloads and results are not needed:

@@ -98,7 +98,7 @@ class WorkerFailed(TenureError, RuntimeError):
 
 
 class SyncOnLoop(TenureError, RuntimeError):
-    """A blocking call was made on a running event loop, which would stand still meanwhile. Nothing was sent."""
+    """A blocking call was made on a running event loop, which would stand still until the reply. Nothing was sent."""
 
 
 class SyncOnLoopWarning(RuntimeWarning):

@@ -93,7 +93,7 @@ JOB_METHODS: Final[Mapping[str, str]] = {
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a sentence with the known word that is most similar, after a space; empty if there is none.
+    """Return a sentence with the known word that is most similar, after a space; empty if no word is similar.
 
     >>> did_you_mean("tmeout", ["timeout", "delay"])
     " Did you mean 'timeout'?"
@@ -141,7 +141,7 @@ def in_a_test() -> str:
 
 
 def pointing(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
-    """Return a `__getattr__` whose error names the method here for one of another work queue."""
+    """Return a `__getattr__` with an error that names the method here for a method of another work queue."""
 
     def missing(self: object, name: str) -> NoReturn:
         text = f"{type(self).__name__!r} object has no attribute {name!r}"

@@ -142,7 +142,7 @@ class LeaseRef(Struct, frozen=True, gc=False):
 class Lease(Struct, frozen=True, gc=False):
     """A worker's claim on a job. `attempt` counts from 1: earlier failures and crashes, plus this attempt.
 
-    The record's id names the job. Of an engine without `Feature.IDS`, it is new with every claim.
+    The record's id names the job. In an engine without `Feature.IDS`, it is new with every claim.
 
     `alone_ms`: how long the worker claims nothing else while the job runs, because several workers died while they ran
     this job. `group`: a worker's leases of a queue with the same group settle in one call, all or none; empty: none.
@@ -331,13 +331,13 @@ class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
     `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
-    ready. `limited`: ready jobs that wait for a limit (of more than 1,000 lanes, those of 1,000). `suspects`: ready
+    ready. `limited`: ready jobs that wait for a limit (with over 1,000 lanes: the jobs of 1,000). `suspects`: ready
     jobs that crashed; a worker runs only a few of them together, or one alone. `newer_layout`: the queue's layout
     version, if a newer release has written it; workers of this release claim nothing from it. `oldest_ms`: when the job
     that is next was enqueued; None: none waits, or the format has no such time. `ready_ms`: since when it has been
     ready, at least: Redis does not keep that time of a job that was delayed or tried before, and then the jobs behind
     it show it; None: none waits, or it is not known. `partitions`: see `app.queue_options`; 1: none. `repartition`: a
-    change of their number that is under way. `unreachable`: the partitions whose node of a cluster is lost; all other
+    change of their number that is under way. `unreachable`: the partitions on lost nodes of a cluster; all other
     numbers, and `settings.max_length`, are without them. `outgoing`: follow-up jobs, and word for flows, that other
     queues have not taken; `outgoing_ms`: since when.
     """

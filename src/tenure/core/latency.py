@@ -1,4 +1,4 @@
-"""How long jobs wait and run: counts in buckets, the same everywhere, so that those of several workers add up."""
+"""How long jobs wait and run: counts in buckets, the same everywhere, so that the counts of several workers add up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Of `count` jobs, half took at most `p50` seconds, 95 % at most `p95`, 99 % at most `p99`."""
+    """Half of `count` jobs took at most `p50` seconds, 95 % at most `p95`, 99 % at most `p99`."""
 
     count: int
     p50: float

@@ -17,7 +17,7 @@ MAX_RESULT = 1024 * 1024
 
 # One call to Redis.
 MAX_BATCH = 500
-"""The most jobs in one script call. Redis serves no other client meanwhile, and Lua's unpack fails near 8,000 values;
+"""The most jobs in one script call. Redis serves no other client during it, and Lua's unpack fails near 8,000 values;
 the widest script uses four values per job."""
 MAX_CALL_BYTES = 4 * 1024 * 1024
 """The most bytes of records that one call sends or reads."""

@@ -25,7 +25,7 @@ _WORD: Final = (1 << 64) - 1
 
 @lru_cache(maxsize=4096)
 def place_of(queue: str, partition: int) -> str:
-    """The name of a partition inside the engine: that of the queue for partition 0.
+    """The name of a partition inside the engine; partition 0 has the name of the queue.
 
     >>> place_of("orders", 0), place_of("orders", 3)
     ('orders', 'orders/3')
@@ -66,7 +66,7 @@ def home_of(key: str, partitions: int) -> int:
 class PartitionMap:
     """How many partitions a queue has. Its version grows with each change of the number; 0: it never had partitions.
 
-    `before`: the number before, during a change; else 0. `max_length`: that of the whole queue, which the
+    `before`: the number before, during a change; else 0. `max_length`: the maximum length of the whole queue, which the
     change shares out.
     """
 

@@ -77,7 +77,7 @@ class LimitView:
 
     @property
     def is_stored(self) -> bool:
-        """Whether Redis has numbers that replace those of the code."""
+        """Whether Redis has numbers that replace the numbers in the code."""
         return any(number is not None for number in (self.concurrency, self.interval_us, self.burst))
 
 
@@ -158,11 +158,11 @@ class LimitPort(Protocol):
         interval_us: int | None = None,
         burst: int | None = None,
     ) -> Steps[None]:
-        """Store numbers of a limit, which replace those of the code at once; None leaves one unchanged."""
+        """Store numbers of a limit, which replace the numbers in the code at once; None leaves one unchanged."""
         ...
 
     def clear_limit(self, name: str) -> Steps[bool]:
-        """Remove the stored numbers of a limit: those of the code apply again. False: there were none."""
+        """Remove the stored numbers of a limit: the numbers in the code apply again. False: Redis had no numbers."""
         ...
 
     def shares(self, cursor: int = 0) -> Steps[SharePage]:

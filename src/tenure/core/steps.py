@@ -41,7 +41,7 @@ class Script:
 class Command(Struct, frozen=True):
     """One plain command. `block_ms`: how long a blocking command may hold its reply back.
 
-    A blocking command is a wait, whose answer is a hint. It is sent once; if it fails, it raises `WaitLost`.
+    A blocking command is a wait. Its answer is a hint. It is sent once; if it fails, it raises `WaitLost`.
     """
 
     args: tuple[Arg, ...]
@@ -128,7 +128,7 @@ class Durable(Generic[T]):
 
 
 def durably(steps: Steps[T], replicas: int) -> Steps[Durable[T]]:
-    """Run an operation whose every script waits for `replicas` replicas. Too few are no error here: the answer has
+    """Run an operation. Each of its scripts waits for `replicas` replicas. Too few are no error here: the answer has
     their number, and the caller decides.
 
         outcome = driver.run(durably(engine.enqueue(jobs), 1))

@@ -40,7 +40,7 @@ def data_of(store: PayloadStore, key: str) -> bytes:
     data: object = store.get(key)
     if not isinstance(data, bytes):
         kind = type(data).__name__
-        raise InvalidArgument(f"get of the store must return bytes, and raise KeyError if there are none, got {kind}.")
+        raise InvalidArgument(f"get of the store must return bytes, and raise KeyError for an unknown key, got {kind}.")
     return data
 
 

@@ -37,7 +37,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """A blocking call that moves a job into a place of the worker in Redis. It answers as those of `Wake`.
+    """A blocking call that moves a job into a place of the worker in Redis. It answers as the calls of `Wake` do.
 
     The worker's next `lease` adopts the job. `put_back` returns it to its queue instead, for a wait that was cancelled.
     A job that arrives after that counts as an orphaned lease of the worker: heartbeats report it, `leave` returns it.
@@ -87,7 +87,7 @@ Wait: TypeAlias = Lead | SeparateWait
 def led_by(command: Command, steps: Steps[T]) -> Steps[T]:
     """Send the blocking command in one write with the first script of the steps.
 
-    The wait is sent once. When the connection is lost meanwhile, the script alone is sent again, as after any lost
+    The wait is sent once. When the connection is lost in the wait, the script alone is sent again, as after any lost
     reply; on a cluster that raises `WaitLost`.
     """
     leads = iter((command,))

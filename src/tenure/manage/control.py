@@ -145,8 +145,8 @@ class BulkControl(Control):
 
             app.control.purge_matching(state="failed", older_than=7 * 86_400).done["removed"]
 
-        `state` is needed. Without a filter, a queue is purged at once: jobs that enter the state meanwhile may be
-        removed, too.
+        `state` is needed. Without a filter, a queue is purged at once: jobs that enter the state during the purge may
+        be removed, too.
         """
         if state is None:
             raise invalid("state", f"one of {', '.join(REMOVED)}", "None")

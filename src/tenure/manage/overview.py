@@ -24,7 +24,7 @@ QUEUES_SHOWN: Final = 1_000
 class Overview:
     """Queues and workers at one moment.
 
-    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show, or whose node of a
+    `left_out`: how many further queues there are. `refused`: the queues that Redis refused to show, or with a node of a
     cluster is lost.
     """
 
@@ -45,7 +45,7 @@ class Overview:
         return {name: latency for name, latency in found.items() if latency.run is not None}
 
     def troubles(self) -> list[str]:
-        """Return what is not shown, and why: queues with the same reason, as those of a lost node, in one text."""
+        """Return what is not shown, and why: queues with the same reason, such as a lost node, in one text."""
         by_reason: dict[str, list[str]] = {}
         for name, error in self.refused.items():
             by_reason.setdefault(str(error), []).append(repr(name))

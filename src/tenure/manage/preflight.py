@@ -85,7 +85,7 @@ class Inspection:
 def inspect_server(clustered: bool) -> Steps[Inspection]:
     """Check one server. A check that this user may not run has the level `unknown`.
 
-    `clustered`: the URL is that of a cluster. Raises `AccessDenied` for a user who may run no command at all.
+    `clustered`: the URL names a cluster. Raises `AccessDenied` for a user who may run no command at all.
     """
     writes = yield from _writes()
     info = yield from _info()
@@ -202,7 +202,7 @@ def fields_of(reply: bytes) -> dict[str, str]:
 
 
 def judge(info: Mapping[str, str], clustered: bool = False) -> Inspection:
-    """Check the fields of INFO. A missing field counts as correct. `clustered`: the URL is that of a cluster."""
+    """Check the fields of INFO. A missing field counts as correct. `clustered`: the URL names a cluster."""
     return Inspection(
         (_version(info), _role(info), _mode(info, clustered), _eviction(info), _memory(info), _clients(info))
     )
@@ -257,7 +257,7 @@ def _version(info: Mapping[str, str]) -> Finding:
 def _role(info: Mapping[str, str]) -> Finding:
     if info.get("role", "master") != "master":
         text = "This Redis is a replica, which refuses writes."
-        return Finding("role", Level.ERROR, text, "Use the URL of its master, or that of the sentinels.")
+        return Finding("role", Level.ERROR, text, "Use the URL of its master, or of the sentinels.")
     replicas = info.get("connected_slaves", "0")
     return Finding("role", Level.OK, f"A master with {replicas} replica{'' if replicas == '1' else 's'}.")
 
@@ -265,7 +265,7 @@ def _role(info: Mapping[str, str]) -> Finding:
 def _mode(info: Mapping[str, str], clustered: bool) -> Finding:
     mode = info.get("redis_mode", "standalone")
     if not clustered and (info.get("cluster_enabled", "0") == "1" or mode == "cluster"):
-        text = "This Redis is part of a cluster, and the URL is that of one server."
+        text = "This Redis is part of a cluster, and the URL names one server."
         return Finding("mode", Level.ERROR, text, "Use the URL of the cluster: redis+cluster://host:port,host:port/.")
     if mode == "sentinel":
         text = "This is a sentinel, which stores no data."
@@ -340,7 +340,7 @@ def _measured(wall: Callable[[], float], clock: Callable[[], float]) -> Steps[li
     took_ms = sorted(took * limits.SECOND for took, _ in rounds)
     middle = took_ms[PINGS // 2]
     way = "ahead of" if apart_ms > 0 else "behind"
-    text = f"The clock of Redis is {_time(abs(apart_ms))} {way} that of this machine."
+    text = f"The clock of Redis is {_time(abs(apart_ms))} {way} the clock of this machine."
     remedy = "Leases are not affected; `run_after` and the times shown are. Let both machines use one time server."
     clocks = _warning("clock", text, remedy, abs(apart_ms) >= CLOCKS_APART_MS)
     text = f"A round trip takes {_time(middle)}, the longest of {PINGS} took {_time(took_ms[-1])}."

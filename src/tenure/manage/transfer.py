@@ -157,7 +157,7 @@ class Transfer:
                 )
 
     def left(self) -> dict[State, int]:
-        """What the source has, without completed jobs. Those of a move that was interrupted count as ready."""
+        """What the source has, without completed jobs. Jobs of an interrupted move count as ready."""
         source = self._source
         counts = source.run(source.engine.queue(source.queue)).counts
         moving = source.run(source.transfer.remains(source.queue, ())).moving
@@ -165,7 +165,7 @@ class Transfer:
         return {state: count for state, count in found.items() if count}
 
     def _close_lanes(self) -> None:
-        """Close the lanes at the destination of which jobs are still held at the source, or have returned meanwhile."""
+        """Close the lanes at the destination with jobs that the source still holds, or that have returned since."""
         source, target = self._source, self._target
         # A job that returns to its line, or starts again, between two lists is in the next one.
         states = (LaneState.BUSY, LaneState.BLOCKED, LaneState.READY, LaneState.BUSY)

@@ -60,7 +60,7 @@ def address_of(text: str, what: str) -> tuple[str, int]:
 class ParentConfig:
     """What to run.
 
-    command    the command line of a worker process whose socket to its parent is this descriptor
+    command    the command line of a worker process with this descriptor as its socket to its parent
     grace_s    how long running jobs may continue after a stop request
     burst      do not replace a process that ends with status 0
     watched    a folder: when Python files below it change, all processes are replaced

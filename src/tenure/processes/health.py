@@ -34,7 +34,7 @@ class Health:
 
     @classmethod
     def of(cls, statuses: Sequence[StatusReport], now: float) -> Health:
-        """From the last statuses. `now`: by the monotonic clock.
+        """Compute it out of the last statuses. `now`: by the monotonic clock.
 
         >>> Health.of([StatusReport(7, WorkerState.RUNNING, good_at=100.0)], now=100.5).ready
         True

@@ -45,7 +45,7 @@ RELEASE_MS: Final = 10 * limits.SECOND
 """How long a keeper tries to release the jobs of a dead worker while Redis refuses or does not reply. After that the
 leases expire."""
 LEFT_MS: Final = 30 * limits.SECOND
-"""How long heartbeats go on for a worker that has stopped and whose process does not end."""
+"""How long heartbeats continue for a worker that has stopped while its process does not end."""
 GROUPS_MS: Final = 1 * limits.SECOND
 """How long a keeper waits for the death of the job processes that it kills before it releases their jobs."""
 RETRY_MS: Final = 300
@@ -53,7 +53,7 @@ RETRY_MS: Final = 300
 TRY_MS: Final = 1_000
 """How long one attempt waits for its reply."""
 TROUBLE_MS: Final = 5_000
-"""How long Redis must be silent before the worker is told. The worker's own connection notices sooner."""
+"""How long Redis must be silent before the worker is informed. The worker's own connection notices sooner."""
 ALIVE_MS: Final = 200
 """While a heartbeat waits for Redis, the worker gets a report this often: its keeper is alive."""
 KILL_SHARE: Final = 0.25
@@ -66,7 +66,7 @@ REASON_MAX: Final = 300
 class _Queue:
     """The heartbeats of one queue, and when the worker last announced that it may hold a job there.
 
-    Times are those of the keeper's clock, but for `good_at`: when the last good heartbeat was sent, by `lease_clock`.
+    Times are by the keeper's clock, except `good_at`: when the last good heartbeat was sent, by `lease_clock`.
     """
 
     held_since: float | None = -math.inf
@@ -208,7 +208,7 @@ class LeaseKeeper:
         now = self._clock()
         self._next_at = now + min(self._beat_s, RETRY_MS / limits.SECOND)
         if beat is not None:
-            # A dead worker's jobs come back when they are due, not with the next beat.
+            # A dead worker's jobs come back when they are due, not with the next heartbeat.
             due_s = min(queue.due_at for queue in self._queues.values()) - now
             self._next_at = now + min(self._beat_s, max(due_s, self._beat_s / 5))
 

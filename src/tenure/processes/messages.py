@@ -48,7 +48,7 @@ class WorkerState(StrEnum):
 
 
 class Orders(Struct, frozen=True, tag=True):
-    """Which leases to keep: those of `worker` on `queues`. `pid`: the worker's process."""
+    """Which leases to keep: all of `worker` on `queues`. `pid`: the worker's process."""
 
     url: str
     spec: EngineSpec
@@ -125,7 +125,7 @@ class BeatReport(Struct, frozen=True, tag=True):
     """One heartbeat, or None while Redis does not answer; `trouble`: what is wrong, if anything is.
 
     `kept_at`: for each queue on which a job may be held, when its last good heartbeat was sent, by `lease_clock`; 0
-    before the first. The worker may read a report late, so the time of reading says nothing.
+    before the first. The worker may read a report late, so the time of reading means nothing.
     """
 
     beat: HeartbeatReply | None = None

@@ -19,7 +19,7 @@ from tenure.core.steps import Steps
 
 GRACE_S: Final = limits.OVERDUE_GRACE_MS / limits.SECOND
 LOOKS_MOST: Final = 10
-"""Jobs whose timeouts are asked for in one beat."""
+"""The most jobs for which one heartbeat asks for the timeouts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Overdue:
         """What the worker holds, and when each lease is to be given up."""
 
     def beat(self, queue: str, now: float) -> Steps[tuple[HeartbeatReply, str]]:
-        """Keep the leases of a queue, after those that are overdue were given back as crashed.
+        """Keep the leases of a queue, after the overdue ones were released as crashed.
 
         The answer has also why Redis refused to give some back. The others are kept nevertheless.
         """

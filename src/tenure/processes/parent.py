@@ -56,9 +56,9 @@ class Parent:
         self._drivers = KeeperDrivers()
         self._totals = WorkerTotals(lambda: [child.status for child in self._children])
         self._metrics = metrics_port("--metrics-port 9465", self._totals.read)
-        self._has_terminal = has_terminal()  # here: once the terminal has ended, it is none
+        self._has_terminal = has_terminal()  # here: a terminal that has ended is not one any more
         self._level = logging.INFO if config.processes > 1 else logging.DEBUG
-        """Of events that do not matter to a user with a single worker process."""
+        """For events that do not matter to a user with a single worker process."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop_signals = 0
         self._stopping = False
@@ -112,7 +112,7 @@ class Parent:
                 loop.remove_signal_handler(number)
 
     def health(self) -> Health:
-        """Of the processes in the slots, without those that finish their last jobs."""
+        """The processes in the slots, without the ones that finish their last jobs."""
         present = [child for slot in self._slots for child in (slot.current, slot.successor) if child is not None]
         return Health.of([child.status for child in present], time.monotonic())
 

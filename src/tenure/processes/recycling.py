@@ -1,4 +1,4 @@
-"""When a worker has done enough: after so many jobs, or when it has grown too large. Then the next takes its place."""
+"""When a worker has done enough: after N jobs, or when it has grown too large. Then the next takes its place."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Wear:
 
 
 def memory_bytes() -> int:
-    """The memory of this process that is resident; where the system does not say, the most that it ever was."""
+    """The memory of this process that is resident; if the system does not report it, the most that it ever was."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -13,7 +13,7 @@ from tenure.runtime.log import log_event
 class RollingRestart:
     """Says which worker process is replaced next.
 
-    A new process starts beside the old one. When it is ready, the old one is asked to stop. After its end, the next
+    A new process starts while the old one runs. When it is ready, the old one is asked to stop. After its end, the next
     process is replaced. `start`: starts a successor in a slot.
     """
 
@@ -44,7 +44,7 @@ class RollingRestart:
     def ready(self, slot: Slot) -> WorkerProcess | None:
         """The successor is ready: it replaces the old process, which is returned and should stop now."""
         self._old, slot.current, slot.successor = slot.current, slot.successor, None
-        if self._old is None:  # it has died meanwhile
+        if self._old is None:  # it has died since
             self._next()
         return self._old
 

@@ -21,7 +21,7 @@ PAUSE_CAP_MS: Final = 10 * limits.SECOND
 
 
 class Slot:
-    """One worker process of a parent. Beside it, earlier ones may be finishing their last jobs.
+    """One worker process of a parent. Earlier ones of its slot may still be finishing their last jobs.
 
     >>> slot = Slot(0, lambda: 1.0)
     >>> [slot.pause_s(lived_s) for lived_s in (3600, 1, 1, 1, 3600)]

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """Its exit status. `cli.errors.Exit` has these numbers for all commands, and says what each means."""
+    """Its exit status. `cli.errors.Exit` has these numbers for all commands, and the meaning of each."""
 
     DONE = 0
     FAILED = 1

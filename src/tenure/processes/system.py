@@ -50,13 +50,13 @@ async def until_ended(parent: int) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped or dead, where the system tells (/proc)."""
+    """Whether a process is stopped or dead, where the system has /proc."""
     about = stat_of(pid)
     return about is not None and about.state in (b"T", b"t", b"Z", b"X")
 
 
 def stat_of(pid: int) -> Stat | None:
-    """What the system tells of a process (/proc); None: nothing."""
+    """What the system knows of a process (/proc); None: nothing."""
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as stat:
             # "pid (name) state ...": the name may hold anything, also brackets.
@@ -68,7 +68,7 @@ def stat_of(pid: int) -> Stat | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """The number of a job process, which is that of its group, and when it began: later the number may be another's."""
+    """The number of a job process and its group, and when it began: later another process may get the number."""
 
     pid: int
     began: int
@@ -86,7 +86,7 @@ class ProcessGroup:
 
 
 def group_of(pid: int) -> ProcessGroup | None:
-    """The group of a job process that is not reaped yet. None: this system does not tell of processes."""
+    """The group of a job process that is not reaped yet. None: this system has no /proc."""
     about = stat_of(pid)
     return None if about is None else ProcessGroup(pid, about.began)
 

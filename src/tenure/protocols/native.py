@@ -24,7 +24,7 @@ NATIVE: Final = "native"
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Tenure's own protocol. `namespace` None: that of the settings.
+    """Tenure's own protocol. `namespace` None: the namespace of the settings.
 
         Tenure(protocol=Native(namespace="shop"))
 

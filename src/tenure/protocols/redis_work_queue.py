@@ -34,7 +34,7 @@ class RedisWorkQueue:
     `queues` gives it a prefix of its own: `queues={"images": "pictures"}`. What an item cannot hold (a delay, lanes,
     priorities, unique jobs, results) is refused with `UnsupportedFeature`. `grace`: how many seconds (5 by default) an
     item of another client must have been seen without a lease before it returns to the queue. `config` has the numbers
-    of the engine. Raises `InvalidArgument` for prefixes whose keys would be those of another queue, and for two queues
+    of the engine. Raises `InvalidArgument` for prefixes that give the keys of another queue, and for two queues
     of one prefix.
     """
 

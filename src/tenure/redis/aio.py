@@ -36,8 +36,8 @@ class AsyncDriver(Retrying[AsyncLink]):
         driver = AsyncDriver("redis://localhost:6379/0")
         await driver.run(engine.enqueue([job]))
 
-    Any number of tasks may run steps at once. Their calls share one connection, and those of one moment go out in one
-    write; waits, large calls and those that wait for replicas have connections of their own. A task that is cancelled
+    Any number of tasks may run steps at once. Their calls share one connection, and the calls of one moment go out in
+    one write; waits, large calls and calls that wait for replicas have their own connections. A task that is cancelled
     while it waits for a reply harms no other. The driver starts afresh in a forked child and, when the loop it belonged
     to is closed, on the next loop; it raises `InvalidArgument` when it is used on two running loops.
     """

@@ -91,7 +91,7 @@ class Retrying(Generic[L]):
     ) -> None:
         self._target = Target.parse(target) if isinstance(target, str) else target
         if self._target.seeds and not self._takes_clusters:
-            raise NotConfigured("The Redis URL is that of a cluster, and this client works with one server only.")
+            raise NotConfigured("The Redis URL names a cluster, and this client works with one server only.")
         self._connector = Connector(self._target, connect_timeout_ms)
         self._availability = Availability(str(self._target), lambda: self.liveness)
         self._patience = patience_ms / limits.SECOND
@@ -104,7 +104,7 @@ class Retrying(Generic[L]):
         self._idle_s, self._idle_check_s = idle_ms / limits.SECOND, idle_check_ms / limits.SECOND
         self._is_aging = False
         self._random = draw_random
-        # Lists whose pop and append are atomic, so threads share them without a lock.
+        # Pop and append of a list are atomic, so threads share these without a lock.
         self._idle: list[L] = []
         self._sessions = Sessions()
         self._pid = os.getpid()
@@ -270,7 +270,7 @@ class Retrying(Generic[L]):
     # --------------------------------------------------------------------------------------------------- connections
 
     async def _take(self, alone: bool, fresh: bool, left_s: float) -> L:
-        """Return a connection for one call. `alone`: no other call may use it meanwhile. `fresh`: not an idle one."""
+        """Return a connection for one call. `alone`: no other call may use it then. `fresh`: not an idle one."""
         while not fresh:
             try:
                 link = self._idle.pop()
@@ -307,7 +307,7 @@ class Retrying(Generic[L]):
         self._is_aging, idle_since = False, time.monotonic() - self._idle_s
         for pool, min_idle in self._pools():
             with suppress(IndexError):  # another thread took the last
-                # If one took the first meanwhile, a newer one is closed: to insert it again would race with `close`.
+                # If a call took the first since, a newer one is closed: to insert it again would race with `close`.
                 while len(pool) > min_idle and pool[0].idle_since <= idle_since:
                     finish(pool.pop(0).close())
         if not self._closed and not self._is_aging and any(len(pool) > min_idle for pool, min_idle in self._pools()):
@@ -364,7 +364,7 @@ class Retrying(Generic[L]):
 
 
 def _script_of_lost_wait(invoke: Invoke, error: Exception) -> Invoke:
-    """The script that follows a wait, to be sent alone: it may have run. Raises `WaitLost` where there is none."""
+    """The script that follows a wait, to be sent alone: it may have run. Raises `WaitLost` if no script follows."""
     if invoke.lead is None:
         raise WaitLost(replies.cause_of(error), replies.timed_out(error)) from error
     return replace(invoke, lead=None)

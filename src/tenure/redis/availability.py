@@ -19,7 +19,7 @@ from tenure.redis.log import log_event
 
 CALM_MS: Final = 5 * limits.SECOND
 """How long no new connection must have failed for lack of room or of credentials before Redis counts as back. Calls on
-the connections that are open succeed meanwhile: without this pause, the log would have ten pairs of lines a second."""
+the open connections succeed all the time: without this pause, the log would have ten pairs of lines a second."""
 
 
 class Availability:
@@ -49,7 +49,7 @@ class Availability:
     def lost(self, error: Exception, silent_s: float = 0.0) -> None:
         """Note that an attempt failed and will be repeated. `silent_s`: how long it had waited for its reply.
 
-        If other calls had a reply meanwhile, only a connection is lost and not Redis: nothing is logged.
+        If other calls had a reply since then, only a connection is lost and not Redis: nothing is logged.
         """
         with self._lock:
             now = self._clock()

@@ -53,7 +53,7 @@ READING_MS: Final = 2
 
 
 class Routing(Retrying[L]):
-    """What both drivers of a cluster share. The options are those of `SyncDriver`, and:
+    """What both drivers of a cluster share. It takes the options of `SyncDriver`, and:
 
     `node_patience_ms`: how long a call waits for its node while other nodes reply; without it, `patience_ms`. With it,
     calls to a node that was silent as long fail at once until it replies, so that a worker continues with the
@@ -284,7 +284,7 @@ class AsyncClusterDriver(Routing[AsyncLink], AsyncDriver):
             outcomes = await asyncio.gather(*(wait.task for wait in waits), return_exceptions=True)
         taken = [outcome for outcome in outcomes if isinstance(outcome, list)]
         for key, value in taken[1:]:
-            with contextlib.suppress(TenureError):  # its node was lost meanwhile, and the value with it
+            with contextlib.suppress(TenureError):  # its node is lost, and the value with it
                 await self._call(Command(("LPUSH", key, value)))
         if taken:
             return taken[0]

@@ -1,4 +1,4 @@
-"""The user and the password of a new connection: those of the URL, or those that a function of the user returns.
+"""The user and the password of a new connection, from the URL or from a function of the user.
 
 The function is called for each new connection, so that passwords may change: tokens of a cloud, secrets of a vault.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def blocking_driver(url: str, credentials: object = None, **options: Any) -> SyncDriver:
-    """Make a driver for blocking code. The options are those of `SyncDriver`, and `node_patience_ms` of a cluster.
+    """Make a driver for blocking code. It takes the options of `SyncDriver`, and `node_patience_ms` for a cluster.
     `credentials`: a function that gives the user and the password of each new connection.
 
         driver = blocking_driver("redis+cluster://a:6379,b:6379/")

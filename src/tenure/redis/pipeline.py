@@ -159,7 +159,7 @@ class AsyncLink(Link, asyncio.Protocol):
                 self.retire()  # this call may have been the last for which it is open
             raise
         finally:
-            del reply  # it keeps its error, whose traceback has this frame: neither would be freed
+            del reply  # it keeps its error, and the traceback of that has this frame: neither would be freed
 
     def send(self, data: bytes) -> None:
         """Send these bytes at once. Only for a subscription: the calls that wait have an order."""
@@ -246,7 +246,7 @@ class AsyncLink(Link, asyncio.Protocol):
                 self.data_received(os.read(self._transport.get_extra_info("socket").fileno(), _REFUSAL))
 
     def _send_later(self, data: bytes) -> None:
-        """Send these bytes with those of the other calls of this turn of the loop."""
+        """Send these bytes with the other calls of this turn of the loop."""
         self._unsent.append(data)
         if len(self._unsent) >= CALLS_PER_WRITE:
             self._flush()

@@ -244,7 +244,7 @@ class PubSub:
 
     @property
     def _established(self) -> bool:
-        """Whether any subscription was confirmed before: for those the task retries, whatever Redis refuses now."""
+        """Whether any subscription was confirmed before: the task retries for these, also when Redis refuses now."""
         everyone = (listener for listeners in self._listeners.values() for listener in listeners)
         return any(listener.ready.is_set() and listener.failure is None for listener in everyone)
 

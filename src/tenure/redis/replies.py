@@ -52,7 +52,7 @@ class Reaction(Enum):
 class Redirected(ReplyError):
     """A node of a cluster has refused a call about keys that are not its own: MOVED, ASK or CROSSSLOT.
 
-    `address`: the node that the reply names; None for CROSSSLOT. Its host is empty if it is that of the refusing node.
+    `address`: the node that the reply names; None for CROSSSLOT. Its host is empty if it is the refusing node.
     """
 
     def __init__(self, prefix: str, message: str, where: str) -> None:

@@ -34,7 +34,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions that are free. A session whose last call ended in doubt must not be given back.
+    """The sessions that are free. A session must not be returned if its last call ended in doubt.
 
     Redis remembers only the last answer of a session: a number drawn while an earlier call of the same session may
     still arrive would let that call run a second time.

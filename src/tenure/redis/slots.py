@@ -21,9 +21,9 @@ SLOTS: Final = 16_384
 _ANY_NODE: Final = frozenset({"PING", "INFO", "CONFIG", "TIME", "PUBLISH", "CLIENT"})
 """Commands without a key. A message of PUBLISH reaches the subscribers of all nodes."""
 _EACH_NODE: Final = frozenset({"SCAN", "KEYS", "DBSIZE", "FLUSHALL", "FLUSHDB", "SCRIPT"})
-"""Commands whose answer is about one node only."""
+"""Commands with an answer that is about one node only."""
 _KEYS: Final = {"BLPOP": (1, -1)}
-"""Commands with several keys: the places of their keys among the words. Of others the first argument is the key."""
+"""Commands with several keys: the places of the keys among the words. Else the first argument is the key."""
 _ESCAPED: Final = re.compile(r"\\(.)")
 """A character of a pattern that stands for itself."""
 
@@ -44,7 +44,7 @@ class SlotMap:
 
 
 def slot_of_key(key: Arg) -> int:
-    """The hash slot of a key: that of its hash tag, the text in its first braces, if it has one."""
+    """The hash slot of a key, or of its hash tag (the text in its first braces) if it has one."""
     whole = key if isinstance(key, bytes) else str(key).encode()
     tag, brace, _ = whole.partition(b"{")[2].partition(b"}")
     return crc_hqx(tag if tag and brace else whole, 0) % SLOTS

@@ -82,7 +82,7 @@ class Target:
     seeds: tuple[Address, ...] = ()
     max_connections: int | None = None
     credentials: object = None
-    """A function that gives the user and the password of each new connection, instead of those of the URL."""
+    """A function that gives the user and the password of each new connection. It replaces what the URL contains."""
 
     def __str__(self) -> str:
         secret = "***@" if self.username or self.password or self.sentinel_password or self.credentials else ""
@@ -191,7 +191,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _sentinels(url: str) -> Target:
-    """Parse [user:password@]host[:port],host[:port],.../service[/db] behind the scheme. The user is that of Redis."""
+    """Parse [user:password@]host[:port],host[:port],.../service[/db] behind the scheme. The user is for Redis only."""
     username, password, hosts, parts = _many(url)
     options = _options(parts)
     service, _, db = parts.path.strip("/").partition("/")

@@ -45,7 +45,7 @@ def packed_text(call: Invoke) -> bytes:
 
 @lru_cache(maxsize=128)
 def naming_keys(script: Script) -> Script:
-    """A copy of a script whose error names the key of the wrong type, as `KEY_FOUND` and the key."""
+    """A copy of a script. Its error names the key of the wrong type, as `KEY_FOUND` and the key."""
     return Script(script.name, _NAMING_KEYS + script.text)
 
 
@@ -62,12 +62,12 @@ def wait_in(call: Command | Invoke) -> Command | None:
 
 
 def needs_own_connection(invoke: Invoke, data: bytes) -> bool:
-    """Whether a call that is no wait must not stand before those of others: it is large, or waits for replicas."""
+    """Whether a call, not a wait, must not go before the calls of others: it is large, or waits for replicas."""
     return invoke.replicas > 0 or len(data) > _LARGE
 
 
 def has_own_connection(call: Command | Invoke, data: bytes) -> bool:
-    """Whether no other call may use the connection of this one meanwhile."""
+    """Whether no other call may use the connection until this one has its reply."""
     return wait_in(call) is not None or needs_own_connection(call if isinstance(call, Invoke) else NO_SCRIPT, data)
 
 
@@ -80,7 +80,7 @@ def time_for(call: Command | Invoke, data: bytes, reply_timeout_s: float) -> flo
 
 
 def packed_wait(replicas: int) -> bytes:
-    """Wait until so many replicas have what was written before, on this connection or on any other."""
+    """Wait until this many replicas have what was written before, on this connection or on any other."""
     return pack(("WAIT", replicas, limits.WAIT_MS))
 
 

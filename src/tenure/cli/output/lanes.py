@@ -20,7 +20,7 @@ _MEANINGS: Final = {
 
 
 def lane_table(queue: str, state: LaneState, lanes: Sequence[LaneView], more: bool, now_ms: float) -> Table:
-    """Show lanes in one state: when parked ones were parked, and the job whose failure parked or blocks a lane."""
+    """Show lanes in one state: when parked ones were parked, and the failed job that parked or blocks a lane."""
     rows = tuple(
         {
             "lane": view.name,

@@ -69,7 +69,7 @@ def _draw(app: Tenure, queue: str | None, seen: Overview) -> None:
             try:
                 seen, trouble, at = app.inspect.overview(queue), "", time.strftime("%H:%M:%S")
             except RedisError as error:
-                # The screen keeps what it showed last, and says how old that is.
+                # The screen keeps what it showed last, and shows how old that is.
                 trouble = f"As it was at {at}: {error.found or error}"
 
 

@@ -57,7 +57,7 @@ class Table:
         return tuple(name for name in self.head if all(row[name] == cell for row in self.rows))
 
     def without_empty(self, *names: str) -> Table:
-        """Leave out those of these columns that have no text in any row."""
+        """Leave out columns among these that have no text in any row."""
         return self.without(*set(names).intersection(self.only("")))
 
     def first(self, count: int) -> Table:
@@ -81,7 +81,7 @@ class Table:
 
     def _drawn_width(self) -> int:
         """Return how wide it is drawn, with the column that is cut at its least."""
-        # Drawn, a column has a space on both sides and one behind it, and the table has one beside it.
+        # Drawn, a column has a space on both sides and one behind it, and the table has one next to it.
         columns = {name: self.width_of(name) for name in self.head}
         if self.cut in columns:
             columns[self.cut] = min(columns[self.cut], CUT_LEAST)

@@ -38,7 +38,7 @@ def jobs_text(count: int) -> str:
 
 
 def ago(ms: float) -> str:
-    """Format a duration in one unit. A clock behind that of Redis gives 0s.
+    """Format a duration in one unit. A clock behind the clock of Redis gives 0s.
 
     >>> ago(5_400_000)
     '1h'

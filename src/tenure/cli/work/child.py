@@ -103,7 +103,7 @@ _EXITS: Final = {
 
 
 def _ended(finished: Finished) -> None:
-    """End this process within `LINGER_MS`, whatever handlers left behind: the end of the event loop and of the
+    """End this process within `LINGER_MS`, also if handlers left something behind: the end of the event loop and of the
     interpreter waits for tasks, threads, child processes and exit hooks."""
     status = _exit_of(finished)
     timer = threading.Timer(LINGER_MS / limits.SECOND, _force, [status])
@@ -131,7 +131,7 @@ def _exit_of(finished: Finished) -> Exit:
 
 
 async def _inspected(app: Tenure, wait_s: float | None) -> Inspection | None:
-    """What can be said of its Redis. None: the worker was told to stop while it waited for that."""
+    """What is wrong with its Redis. None: the worker had to stop while it waited for Redis."""
     looking = asyncio.ensure_future(inspect_redis(app, wait_s))
     with on_signals(looking.cancel):
         await asyncio.wait({looking})
@@ -156,7 +156,7 @@ async def _work(app: Tenure, options: WorkerOptions, start: Start, parent: Paren
     except LifespanFailed as failed:
         with blaming(str(failed)):
             raise failed.__cause__ or failed from None
-    except asyncio.CancelledError:  # by a handler: nobody else has this task. The log has told of it
+    except asyncio.CancelledError:  # by a handler: no other code has this task. The log has the event
         finished = Finished(ExitStatus.FAILED)
     status = _exit_of(finished)
     if status is not Exit.OK or finished.status is not ExitStatus.OK:

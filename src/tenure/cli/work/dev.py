@@ -63,7 +63,7 @@ def dev(
 
 
 def _make_folder(folder: Path) -> None:
-    """The folder hides itself from git: nobody has to think of it."""
+    """The folder hides itself from git, so the user need not."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         ignore = folder / ".gitignore"

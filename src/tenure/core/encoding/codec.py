@@ -188,7 +188,7 @@ def reason_of(exc: Exception) -> str:
     match = _PLACE.fullmatch(str(exc))
     what, place = (match["what"], match["place"] or "") if match else ("", "")
     if what.startswith("Invalid enum value"):
-        what = "it is none of the values allowed"
+        what = "it is not one of the allowed values"
     elif what.startswith("Exceeds the limit"):
         what = "it has a whole number of too many digits"
     elif not what.startswith(_TELLS_NO_VALUE):

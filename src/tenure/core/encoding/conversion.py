@@ -86,7 +86,7 @@ class Conversion:
             raise Misfit(reason_of(exc)) from None
 
     def unknown(self, annotation: Any) -> Any:
-        """Return the first class in the annotation that nothing here can encode; None: there is none."""
+        """Return the first class in the annotation that nothing here can encode, or None."""
         for kind in _custom_types(annotation):
             if isinstance(kind, Choice):
                 for alternative in kind.alternatives:
@@ -255,7 +255,7 @@ def _dump_whole_model(model: Any) -> object:
 
 
 def _validate_model(kind: Any, plain: object) -> object:
-    # From JSON: a strict model takes a date as text there, and a set as a list.
+    # As JSON: a strict model takes a date as text there, and a set as a list.
     try:
         return kind.model_validate_json(write(plain))
     except sys.modules["pydantic"].ValidationError as error:

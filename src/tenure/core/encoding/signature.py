@@ -62,7 +62,7 @@ class Parameter:
 
     @property
     def kind(self) -> type | None:
-        """The type whose values need no conversion, or None."""
+        """The type, if its values need no conversion, or None."""
         return self.annotation if self.annotation in _SAME or self.annotation is float else None
 
     def dump(self, value: Any) -> Any:

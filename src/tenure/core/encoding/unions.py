@@ -73,7 +73,7 @@ def written(annotation: Any) -> str:
 def _stand_in(union: Any, arms: tuple[Any, ...]) -> Any:
     texts = tuple(arm for arm in arms if arm in _DISTINCT or _is_path(arm))
     others = tuple(rebuildable(arm) for arm in arms if arm not in texts)
-    # Any text is a path, so a path cannot be beside another text. msgspec itself allows one text type (`date`).
+    # Any text is a path, so a union cannot have a path and another text. msgspec itself allows one text type (`date`).
     apart = len(texts) == 1 or not any(map(_is_path, texts))
     if not texts or not apart or not _is_usable(typing.Union[(*others, date)]):
         return union

@@ -68,12 +68,12 @@ def between(spec: ScheduleSpec, first_ms: int, last_ms: int) -> Iterator[int]:
 
 
 def following(spec: ScheduleSpec, planned_ms: int) -> int:
-    """Return the tick after this time; 0: there is none."""
+    """Return the tick after this time; 0 if no tick follows."""
     return next(ticks(spec, planned_ms), NO_MORE)
 
 
 def first(spec: ScheduleSpec, now_ms: int, planned_ms: int = NO_MORE, last_planned_ms: int = 0) -> int:
-    """Return the first tick of a new definition; 0: there is none.
+    """Return the first tick of a new definition; 0 if it has no tick.
 
     `planned_ms`: of the definition that it replaces. A tick that is due and has not run belongs to the new one, if the
     new one has it. No tick up to `last_planned_ms` runs again.

@@ -211,7 +211,7 @@ class SchedulePage:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleView:
-    """A schedule as users see it. Times are in UTC, None if there is none.
+    """A schedule as users see it. Times are in UTC, None if it has none.
 
     `explanation`: when it is due, in English. `when` None: this machine does not know the time zone. `task` None: a raw
     payload for the queue's handler. `source`: the app whose code has it; None: it was added at run time. `next`: the

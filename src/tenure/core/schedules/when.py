@@ -46,7 +46,7 @@ class Cron:
 
     `expression`: five fields, or six with the second first; or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
     When clocks change: a time that the expression names (`30 2 * * *`) is due exactly once a day, also if the clock
-    shows it twice (the first counts) or never (the moment of the change counts). An expression whose minute or hour
+    shows it twice (the first counts) or never (the moment of the change counts). An expression with a minute or hour
     begins with `*` is due whenever the clock shows a time that fits. Raises `InvalidArgument`, also for an expression
     that is never due and for an unknown time zone.
     """
