@@ -11,6 +11,7 @@ writes the pages from what was kept.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+import tenure
 from bench.environments import CACHE, Unavailable, known_pins
 from bench.processes import end_with_all_that_was_started
 from bench.roster import ALL, Adapter, Facts, adapters
@@ -83,6 +85,8 @@ def at_hand(names: Sequence[str], cache: Path, run: str) -> tuple[list[tuple[Ada
 def measure(wanted: Wanted, plan: Plan, cache: Path, name_of_run: str) -> Run:
     """All rounds, on one server."""
     peers, absent = at_hand(wanted.peers, cache, name_of_run)
+    # The packages of the peers were compiled when they were installed.
+    compileall.compile_dir(str(Path(tenure.__file__).parent), quiet=1)
     parts = [part for part in PARTS if part.name in wanted.parts]
     began, findings = os.getloadavg()[0], Findings()
     with RedisServer(find_server(), aof=False, tcp=True) as server:

@@ -16,7 +16,7 @@ from bench.environments import NODE, Pins, environment_for, packages_for
 
 PEERS: Final = Path(__file__).parent / "peers"
 NAMES: Final = ("tenure", "rq", "saq", "arq", "dramatiq", "huey", "celery", "taskiq", "streaq")
-OTHERS: Final = ("docket", "bullmqpy", "redisworkqueue", "bullmq")
+OTHERS: Final = ("docket", "potatoq", "bullmqpy", "redisworkqueue", "bullmq")
 """Peers whose speed is measured, but not how they recover."""
 FAST: Final = "fast"
 """The variant with the settings for speed."""

@@ -27,7 +27,8 @@ function note(journal, what, token) {
 
 function work() {
   let ended = 0
-  const noop = async ({ data: [journal, token] }) => {
+  const noop = async ({ data: [journal, token, seconds] }) => {
+    if (seconds) await sleep(seconds * 1000)
     if (last === 0) {
       if (journal) note(journal, 'end', token)
       return
@@ -41,7 +42,7 @@ function work() {
 
 async function put(queue, count, bulk) {
   const record = { user: 1729, name: 'thumbnail', size: [640, 480], crop: true, tags: ['a', 'b'], ratio: 1.5 }
-  const data = ['', process.env.BENCH_DICT === '1' ? record : (process.env.BENCH_TOKEN ?? ''), 0]
+  const data = ['', process.env.BENCH_DICT === '1' ? record : (process.env.BENCH_TOKEN ?? ''), Number(process.env.BENCH_SECONDS ?? 0)]
   if (!bulk) {
     for (let i = 0; i < count; i++) await queue.add('noop', data, options)
     return

@@ -10,7 +10,8 @@ so that a task has the same name where it is enqueued and where it runs, with on
     these KIND [--gap SECONDS]     put the jobs on stdin ([[token, seconds], ...] as JSON), many at once or with gaps
     worker                         become the peer's worker
 
-Jobs are of a kind: `mark` notes its start, sleeps and notes its end; `sync` and `async` do nothing. A worker that was
+Jobs are of a kind: `mark` notes its start, sleeps and notes its end; `sync` and `async` do nothing, or wait for
+`BENCH_SECONDS`. A worker that was
 told how many of those will come (`BENCH_COUNT`) notes when the first and the last of them ran, so that a benchmark
 knows how long they took; one that was not notes the end of each that names a journal.
 """
@@ -103,6 +104,11 @@ def kind() -> str:
     return os.environ.get(KIND, "async")
 
 
+def seconds() -> float:
+    """How long a job waits."""
+    return float(os.environ.get(SECONDS, "0"))
+
+
 def is_dict() -> bool:
     """Whether the argument of a job is a dict."""
     return os.environ.get(DICT) == "1"
@@ -152,6 +158,8 @@ def _counted() -> None:
 
 
 def noop(journal: str, token: Any, seconds: float) -> None:
+    if seconds:
+        time.sleep(seconds)
     if _last:
         _counted()
     elif journal:
@@ -159,6 +167,8 @@ def noop(journal: str, token: Any, seconds: float) -> None:
 
 
 async def anoop(journal: str, token: Any, seconds: float) -> None:
+    if seconds:
+        await asyncio.sleep(seconds)
     if _last:
         _counted()
     elif journal:
@@ -168,8 +178,7 @@ async def anoop(journal: str, token: Any, seconds: float) -> None:
 def jobs_of(kind: str, count: int) -> list[Arguments]:
     """What to enqueue: of `mark`, each names the journal."""
     journal, token = os.environ.get(JOURNAL, ""), os.environ.get(TOKEN, "")
-    seconds = float(os.environ.get(SECONDS, "0"))
-    return [(journal if kind == "mark" else "", RECORD if is_dict() else token, seconds)] * count
+    return [(journal if kind == "mark" else "", RECORD if is_dict() else token, seconds())] * count
 
 
 def pings(count: int, sent: list[float]) -> Iterator[Arguments]:

@@ -9,6 +9,7 @@ or records: the difference from it is what a queue with these costs.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import sys
@@ -81,6 +82,7 @@ async def work(limit: int) -> None:
     """Claim and run, so many with a call, without end. An async job costs it one coroutine, a sync one a call."""
     redis = client()
     script, session, kind = redis.script_load(TURN), redis.client_id(), contract.kind()
+    seconds = contract.seconds()
     ended: list[bytes | int] = [0]
     for turn in itertools.count():
         found = redis.evalsha(script, len(KEYS), *KEYS, limit, f"{session}-{turn}", *ended)
@@ -89,7 +91,9 @@ async def work(limit: int) -> None:
             ended = [0]
             continue
         token, ids, payloads = found
-        for raw in payloads:
+        if seconds:  # all of a call wait together
+            await asyncio.gather(*(contract.anoop("", "", seconds) for _ in ids))
+        for raw in () if seconds else payloads:
             # While jobs are counted nobody reads what is in them; the others say in their token which they are.
             journal, name = ("", "") if contract.counting() else raw.decode().split('"')[1:4:2]
             if kind == "async":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import uuid4
 
 import contract
 from contract import Arguments, Peer, Variant
 
-from tenure import Tenure
+from tenure import Limit, Tenure, Unique
+from tenure.client.options import UsingOptions
 
 app = Tenure(contract.url())
 if contract.is_fast():
@@ -35,18 +37,29 @@ async def record(journal: str, record: dict[str, Any], seconds: float) -> None:
     await contract.anoop(journal, record, seconds)
 
 
+OPTIONS: dict[str, Callable[[], UsingOptions]] = {
+    "fast-lane": lambda: {"lane": uuid4().hex},
+    "fast-limit": lambda: {"limits": [Limit("bench", concurrency=200)]},
+    "fast-priority": lambda: {"priority": 1},
+    "fast-unique": lambda: {"unique": Unique(key=uuid4().hex)},
+    "fast-expires": lambda: {"expires": 3600},
+}
+"""Variants with an option for each job, for the page about what options cost. Lanes and unique keys differ."""
+
+
 def enqueue(kind: str, jobs: Iterable[Arguments], bulk: bool) -> None:
     task = record if contract.is_dict() else {"mark": mark, "sync": sync, "async": nothing}[kind]
+    option = OPTIONS.get(contract.variant())
     if bulk:
-        task.enqueue_many(task.call(*job) for job in jobs)
+        task.enqueue_many((task.using(**option()) if option else task).call(*job) for job in jobs)
     else:
         for job in jobs:
-            task.enqueue(*job)
+            (task.using(**option()) if option else task).enqueue(*job)
 
 
 def worker() -> list[str]:
     # Variant `one`: for whoever asks what waits behind what.
-    slots = {"one": ["-c", "1"], contract.FAST: ["-c", "100"]}.get(contract.variant(), [])
+    slots = ["-c", "100"] if contract.is_fast() else ["-c", "1"] if contract.variant() == "one" else []
     return [contract.program("tenure"), "worker", "tenure_peer:app", "--log-level", "warning", *slots]
 
 

@@ -12,6 +12,7 @@ from bench.speed.crowd import CrowdFound
 from bench.speed.fairness import LONG_S, Fairness
 from bench.speed.flat import Flatness
 from bench.speed.measures import BY_NAME
+from bench.speed.options import PLAIN, OptionsFound
 from bench.speed.results import Run
 from bench.speed.starts import Starts
 from bench.speed.tables import NONE, best_peer, peers_of
@@ -49,6 +50,7 @@ class Kept:
     crowd: CrowdFound | None = None
     starts: Starts | None = None
     cluster: ClusterFound | None = None
+    options: OptionsFound | None = None
 
 
 def verdicts(kept: Kept) -> list[Verdict]:
@@ -57,6 +59,7 @@ def verdicts(kept: Kept) -> list[Verdict]:
         *_alone(kept.run),
         *_crowded(kept),
         *_started(kept.starts),
+        *_optioned(kept.options),
         *_flat(kept.flat),
         *_fair(kept.fairness),
         *_shared_layout(kept.run),
@@ -85,6 +88,17 @@ def _compared(run: Run | None) -> Iterator[Verdict]:
         False,
         _ratio(ours["drain_async"], _fastest_drain(run, ("drain_async",))),
     )
+    yield Verdict(
+        "jobs that wait: to the loop that waits for 100",
+        "times",
+        0.65,
+        False,
+        _ratio(ours["drain_io"], _median(run, "batch", "drain_io")),
+    )
+    yield Verdict(
+        "jobs that wait: to taskiq", "times", 9, False, _ratio(ours["drain_io"], _median(run, "taskiq", "drain_io"))
+    )
+    yield Verdict("start: to the best peer", "times", 2, True, _ratio(ours["start"], _best(run, "start")))
     for name, least in (("enqueue_many", 4), ("enqueue_dicts", 3)):
         title = f"{BY_NAME[name].title.lower()}: to the fastest peer"
         yield Verdict(title, "times", least, False, _ratio(ours[name], _best(run, name)))
@@ -116,6 +130,18 @@ def _started(starts: Starts | None) -> Iterator[Verdict]:
     yield Verdict("`import tenure`, beside an empty Python", "ms", 80, True, starts.import_ms() if starts else None)
     shown = starts.median("tenure --help") if starts else None
     yield Verdict("`tenure --help`, in all", "ms", 150, True, shown)
+
+
+def _optioned(found: OptionsFound | None) -> Iterator[Verdict]:
+    for title, figure, bound, most in (
+        ("Redis time of its enqueue, to a plain job", "enqueue_us", 1.5, True),
+        ("Redis time of its run, to a plain job", "drain_us", 2.0, True),
+        ("rate, to plain jobs", "rate", 0.7, False),
+    ):
+        worst = max if most else min
+        names = {one.option for one in found.rounds} - {PLAIN} if found else set()
+        value = worst(found.ratio(name, figure) for name in names) if found and names else None
+        yield Verdict(f"a job with one option, at worst: {title}", "times", bound, most, value)
 
 
 def _flat(flat: Flatness | None) -> Iterator[Verdict]:

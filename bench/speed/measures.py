@@ -19,6 +19,13 @@ class Measure:
 
 
 MEASURES: Final = (
+    Measure(
+        "drain_io",
+        "Drain, jobs that wait for 1 ms",
+        "jobs/s",
+        "more",
+        "One worker process, jobs that wait for something outside: async handlers, or threads where a queue has none.",
+    ),
     Measure("drain_async", "Drain, async handlers", "jobs/s", "more", "One worker process, jobs that do nothing."),
     Measure("drain_sync", "Drain, sync handlers", "jobs/s", "more", "The same with plain functions."),
     Measure("enqueue_one", "Enqueue one by one", "jobs/s", "more", "One producer, one call a job."),
@@ -34,6 +41,9 @@ MEASURES: Final = (
     ),
     Measure(
         "latency_p99", "Pick-up on an idle queue, p99", "ms", "less", "The same; the p99 of the jobs of all rounds.", 2
+    ),
+    Measure(
+        "start", "Start", "ms", "less", "From the start of a worker's process to its first job, which waits already."
     ),
     Measure("commands_enqueue", "Redis commands per job, enqueue", "", "less", "Those inside of scripts too.", 1),
     Measure("commands_drain", "Redis commands per job, drain", "", "less", "Those inside of scripts too.", 1),

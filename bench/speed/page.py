@@ -13,22 +13,26 @@ from bench.environments import environment_for, known_pins
 from bench.roster import ALL
 from bench.speed import sections
 from bench.speed.goals import Kept, table, verdicts
+from bench.speed.lines import lines
 from bench.speed.measures import BY_NAME
-from bench.speed.picture import bars
+from bench.speed.picture import SHOWN, panels
 from bench.speed.results import FOLDER, Run, described, load
 from bench.speed.rounds import PARTS, told
-from bench.speed.tables import absent, better_peers, measured, settings
+from bench.speed.tables import absent, better_peers, measured, settings, user_table
 from bench.speed.tables import table as measure_table
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
 """For users."""
 GOALS: Final = Path(__file__).parents[1] / "GOALS.md"
 """For those who work on Tenure."""
+FIGURES: Final = GOALS.with_name("FIGURES.md")
+"""All that was measured beside other queues."""
 SCALE: Final = PAGE.with_name("scale.md")
 """For users who think of a cluster."""
+ON_PAGE: Final = ("options",)
 ON_GOALS: Final = ("flat",)
 ON_SCALE: Final = ("cluster",)
-"""Sections of the other pages."""
+"""Sections of the pages; all others are on FIGURES."""
 PICTURE: Final = PAGE.with_suffix(".png")
 DRAW: Final = Path(__file__).parent / "draw.py"
 BEGIN: Final = "<!-- figures: written by `make bench` -->"
@@ -43,17 +47,22 @@ def kept(folder: Path = FOLDER) -> Kept:
 def write(cache: Path) -> None:
     """Replace what stands between the marks, and draw the picture. Nothing is measured."""
     found = kept()
-    for page, text in ((PAGE, figures(found)), (GOALS, goals(found)), (SCALE, scale(found))):
+    for page, text in texts(found).items():
         page.write_text(written(page.read_text(encoding="utf-8"), text), encoding="utf-8")
     if found.run is not None:
         draw(found.run, cache)
-    told(f"written: {PAGE.name}, {PICTURE.name}, {GOALS.name}, {SCALE.name}")
+    told(f"written: {PICTURE.name}, {', '.join(page.name for page in texts(found))}")
+
+
+def texts(found: Kept) -> dict[Path, str]:
+    """What stands between the marks of each page."""
+    return {PAGE: for_users(found), FIGURES: figures(found), GOALS: goals(found), SCALE: scale(found)}
 
 
 def draw(run: Run, cache: Path) -> None:
     """In an environment of its own: nothing else here needs what draws."""
     python = environment_for("plot", known_pins()["plot"], cache)
-    given = msgspec.json.encode(bars(run))
+    given = msgspec.json.encode(panels(run))
     subprocess.run([str(python), str(DRAW), str(PICTURE)], input=given, check=True, timeout=DRAW_S)
 
 
@@ -65,9 +74,21 @@ def written(page: str, figures: str) -> str:
     return f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}"
 
 
+def for_users(found: Kept) -> str:
+    """The page of a user: five lines, a picture and at most eight tables."""
+    parts = lines(found) and ["\n".join(lines(found))]
+    if (run := found.run) is not None:
+        shown = [measure for measure in measured(run) if measure.name in SHOWN]
+        parts += [f"![Each queue as a ratio to Tenure, for {len(shown)} figures]({PICTURE.name})"]
+        for measure in shown:
+            parts += [f"## {measure.title}", measure.about, user_table(run, measure)]
+        parts += ["## Where another queue is better", better_peers(run), _when(run)]
+    return "\n\n".join([*parts, *_sections(found, ON_PAGE)])
+
+
 def figures(found: Kept) -> str:
     parts = [] if found.run is None else _compared(found.run)
-    here = [name for name in sections.NAMES if name not in (*ON_GOALS, *ON_SCALE)]
+    here = [name for name in sections.NAMES if name not in (*ON_PAGE, *ON_GOALS, *ON_SCALE)]
     return "\n\n".join([*parts, *_sections(found, here)])
 
 
@@ -88,14 +109,13 @@ def _sections(found: Kept, names: Sequence[str]) -> list[str]:
     return parts
 
 
-def _compared(run: Run) -> list[str]:
+def _when(run: Run) -> str:
     rounds = f"{run.rounds} {'round' if run.rounds == 1 else 'rounds'} of about {run.seconds:g} s each"
-    parts = [
-        "## Compared with other queues",
-        f"{described(run.machine)}. Medians of {rounds}.",
-        f"![Each queue as a ratio to the best peer]({PICTURE.name})",
-    ]
-    parts += ["### Where another queue is better", better_peers(run)]
+    return f"{described(run.machine)}. Medians of {rounds}."
+
+
+def _compared(run: Run) -> list[str]:
+    parts = ["## Compared with other queues", _when(run)]
     for measure in measured(run):
         parts += [f"### {measure.title}", measure.about, measure_table(run, measure)]
     named = "; ".join(f"*{part.name}* is {BY_NAME[part.measures[0]].title}" for part in PARTS)

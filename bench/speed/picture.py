@@ -1,4 +1,4 @@
-"""What the picture shows of a run: for some measures, each queue as a ratio to the best peer, more being better."""
+"""What the picture shows of a run: for some measures, how good each queue is beside Tenure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bench.speed.measures import BY_NAME
 from bench.speed.results import Run
 from bench.speed.tables import rows
 
-SHOWN: Final = ("drain_async", "drain_sync", "enqueue_many", "enqueue_one", "latency_p50", "memory_job")
+SHOWN: Final = ("drain_io", "drain_async", "drain_sync", "enqueue_one", "latency_p50", "start")
 
 
 @dataclass(frozen=True)
-class Bar:
-    """`group`: ours, loop or peer. `ratio`: how many times as good as the best peer."""
+class Point:
+    """`group`: ours, loop or peer. `ratio`: how many times as good as Tenure."""
 
     title: str
     group: str
@@ -25,21 +25,16 @@ class Bar:
 @dataclass(frozen=True)
 class Panel:
     title: str
-    bars: tuple[Bar, ...]
+    points: tuple[Point, ...]
 
 
-def bars(run: Run) -> list[Panel]:
-    return [panel for name in SHOWN if (panel := _panel(run, name)).bars]
+def panels(run: Run) -> list[Panel]:
+    return [panel for name in SHOWN if (panel := _panel(run, name)).points]
 
 
 def _panel(run: Run, name: str) -> Panel:
-    measure = BY_NAME[name]
-    found = [
-        Bar(row.peer.title, _group(row.peer.name), row.best if measure.better == "more" else 1 / row.best)
-        for row in rows(run, measure)
-        if row.best
-    ]
-    return Panel(measure.title, tuple(found))
+    found = [Point(row.peer.title, _group(row.peer.name), 1 / row.ours) for row in rows(run, BY_NAME[name]) if row.ours]
+    return Panel(BY_NAME[name].title, tuple(found))
 
 
 def _group(name: str) -> str:

@@ -89,6 +89,8 @@ PARTS: Final = (
         "drain_async",
     ),
     Part("sync", ("drain_sync",), "drain_sync", _drain("sync"), "drain_sync"),
+    Part("io", ("drain_io",), "drain_io", _sized(drain.waiting), "drain_io"),
+    Part("start", ("start",), "", _sized(drain.first_job), "start"),
     Part(
         "quiet",
         ("latency_p50", "latency_p99", "idle_commands", "idle_cpu", "worker_memory", "worker_total"),

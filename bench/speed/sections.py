@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.environments import CACHE
-from bench.speed import cluster, crowd, fairness, flat, starts
+from bench.speed import cluster, crowd, fairness, flat, options, starts
 from bench.speed.results import FOLDER, load, save
 
 
@@ -26,6 +26,15 @@ class Section:
 
 
 SECTIONS: Final = (
+    Section(
+        "options",
+        "What options cost",
+        "A job with one option, beside a plain job: the processor time of Redis for its enqueue (alone) and for its "
+        "run (claimed with others), and how many jobs one worker runs in a second.",
+        options.OptionsFound,
+        options.measure,
+        options.table,
+    ),
     Section(
         "crowd",
         "Pick-up with many idle workers",

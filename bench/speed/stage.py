@@ -110,9 +110,11 @@ def staged(
     count: int = 0,
     variant: str | None = None,
     is_dict: bool = False,
+    seconds: float = 0.0,
 ) -> Iterator[Stage]:
     """A stage on an empty server. `count`: how many jobs its worker is to count; 0: it notes the end of each.
-    `variant` None: the fast one. `is_dict`: the argument of the jobs is a dict, not text."""
+    `variant` None: the fast one. `is_dict`: the argument of the jobs is a dict, not text.
+    `seconds`: how long each job waits."""
     server.flush()
     server.command("CONFIG", "RESETSTAT")
     with folder_of_a_scene() as folder:
@@ -122,6 +124,7 @@ def staged(
             "BENCH_KIND": kind,
             "BENCH_COUNT": str(count),
             "BENCH_DICT": str(int(is_dict)),
+            "BENCH_SECONDS": str(seconds),
         }
         stage = Stage(adapter, server, folder, adapter.environment(server.tcp_url, variant or adapter.fast, more))
         with stage.workers:

@@ -15,7 +15,8 @@ NONE: Final = "-"
 
 @dataclass(frozen=True)
 class Row:
-    """One peer's figure of one measure. `bare` and `best`: as ratios, None where there is nothing to compare with."""
+    """One peer's figure of one measure. `bare` and `best`: as ratios, None where there is nothing to compare with.
+    `ours`: how many times as good Tenure is."""
 
     peer: Described
     median: float | None
@@ -23,6 +24,7 @@ class Row:
     highest: float
     bare: float | None
     best: float | None
+    ours: float | None
     reason: str
 
 
@@ -54,12 +56,14 @@ def rows(run: Run, measure: Measure) -> list[Row]:
     bare = run.median(bare_of(run, measure), measure.name)
     champion = best_peer(run, measure)
     best = run.median(champion.name, measure.name) if champion else None
+    tenure = run.median("tenure", measure.name)
     found = []
     for peer in run.peers:
         value, values = run.median(peer.name, measure.name), run.values(peer.name, measure.name)
         reason = "" if values else run.reason(peer.name, measure.name)
         spread = (min(values), max(values)) if values else (0.0, 0.0)
-        found.append(Row(peer, value, *spread, ratio(value, bare), ratio(value, best), reason))
+        ours = ratio(tenure, value) if measure.better == "more" else ratio(value, tenure)
+        found.append(Row(peer, value, *spread, ratio(value, bare), ratio(value, best), ours, reason))
     sign = -1 if measure.better == "more" else 1
     return sorted(found, key=lambda row: (row.median is None, sign * (row.median or 0)))
 
@@ -87,6 +91,21 @@ def table(run: Run, measure: Measure) -> str:
         "|---|---:|---:|---:|---:|",
     )
     return "\n".join((*head, *(line(row, measure) for row in rows(run, measure))))
+
+
+def user_table(run: Run, measure: Measure) -> str:
+    """A row for each queue with a figure, with one ratio: how many times as good Tenure is."""
+    unit = f" ({measure.unit})" if measure.unit else ""
+    lines = [f"| | Tenure is, times as good | median{unit} | lowest to highest |", "|---|---:|---:|---:|"]
+    reasons: dict[str, list[str]] = {}
+    for row in rows(run, measure):
+        if row.median is None:
+            reasons.setdefault(row.reason, []).append(row.peer.title)
+            continue
+        words = line(row, measure).split(" | ")
+        lines.append(" | ".join([words[0], times(row.ours), *words[3:]]))
+    absent = "; ".join(f"{', '.join(titles)} ({reason})" for reason, titles in reasons.items())
+    return "\n".join([*lines, *(["", f"Without a figure: {absent}."] if absent else [])])
 
 
 def line(row: Row, measure: Measure) -> str:

@@ -17,7 +17,9 @@ from bench.speed.fairness import Fairness, Waits
 from bench.speed.flat import Cost, Flatness
 from bench.speed.flat import table as flat_table
 from bench.speed.goals import Kept, Verdict, table, verdicts
-from bench.speed.page import BEGIN, END, GOALS, PAGE, PICTURE, SCALE, figures, goals, kept, scale, written
+from bench.speed.lines import lines
+from bench.speed.options import Optioned, OptionsFound
+from bench.speed.page import BEGIN, END, FIGURES, GOALS, PAGE, PICTURE, kept, texts, written
 from bench.speed.rounds import LEAST, MOST, PARTS, Findings, Part, Plan, count_for, run_round, swept
 from bench.speed.stage import Failed, staged
 from bench.speed.starts import Starts
@@ -172,6 +174,10 @@ ALL_KEPT = Kept(
     CrowdFound(MACHINE, (Crowded(1, 3.0, 4.0, 20.0), Crowded(100, 1.0, 5.0, 90.0))),
     Starts(MACHINE, {"python": (20.0,), "import tenure": (60.0,), "tenure --help": (170.0,)}),
     ON_A_CLUSTER,
+    OptionsFound(
+        MACHINE,
+        (Optioned("plain", 10.0, 4.0, 100.0), Optioned("lane", 25.0, 12.0, 60.0), Optioned("unique", 20.0, 8.0, 80.0)),
+    ),
 )
 
 
@@ -197,6 +203,8 @@ def test_goals_are_ratios_of_the_right_things():
     assert value("import tenure").value == 40
     assert value("--help").met is False
     assert value("Redis memory").met is None
+    assert value("Redis time of its enqueue").value == 2.5
+    assert value("with one option, at worst: rate").value == 0.6
 
 
 def test_a_goal_that_was_not_measured_is_shown_as_that():
@@ -222,14 +230,24 @@ def test_the_speed_of_more_masters_follows_from_the_costs_on_the_measured_ones()
 def test_figures_go_between_their_marks_and_every_section_is_shown():
     page = written(f"before\n{BEGIN}\nold\n{END}\nafter\n", "new")
     assert page == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    for_users, for_us, of_scale = figures(ALL_KEPT), goals(ALL_KEPT), scale(ALL_KEPT)
-    assert for_us.startswith("## Goals\n")
-    assert "missed" not in for_users
+    pages = texts(ALL_KEPT)
+    assert pages[GOALS].startswith("## Goals\n")
+    assert "missed" not in pages[PAGE]
     for section in sections.SECTIONS:
-        assert sum(f"## {section.title}\n" in page for page in (for_users, for_us, of_scale)) == 1
-    assert (for_users + for_us + of_scale).count("2026-01-02, 2 cores") == 1 + len(sections.SECTIONS)
+        assert sum(f"## {section.title}\n" in page for page in pages.values()) == 1
+    assert "".join(pages.values()).count("2026-01-02, 2 cores") == 2 + len(sections.SECTIONS)
+    assert "## What options cost" in pages[PAGE]
+    assert "## Pick-up with many idle workers" in pages[FIGURES]
     with pytest.raises(ValueError, match="no place for the figures"):
         written("a page", "new")
+
+
+def test_the_page_opens_with_what_a_user_asks():
+    first, second, *_, last = lines(ALL_KEPT)
+    assert "Jobs that do nothing: 30, which is 5.00 times RQ, 10.0 times HUEY." in first
+    assert "Times as long: HUEY 0.67." in second
+    assert "0.60 to 0.80 of its plain jobs a second. Redis needs 2.0 to 2.5 times" in last
+    assert lines(Kept()) == []
 
 
 def test_the_page_names_the_queues_that_are_better():
@@ -240,7 +258,7 @@ def test_the_page_names_the_queues_that_are_better():
 
 def test_the_page_shows_what_was_kept():
     found = kept()
-    for path, text in ((PAGE, figures(found)), (GOALS, goals(found)), (SCALE, scale(found))):
+    for path, text in texts(found).items():
         page = path.read_text(encoding="utf-8")
         assert written(page, text) == page
     assert found.run is None or PICTURE.exists()
@@ -254,6 +272,7 @@ def test_a_bare_loop_is_measured_from_end_to_end(tmp_path):
         assert found["drain_async"] > 0
         # Per job: a call of the script, and what it does in it.
         assert 5 < found["commands_drain"] < 12
+        assert drain.first_job(adapter, facts, server, 0)["start"] > 0
         with pytest.raises(Failed, match="has no other handlers"):
             drain.drain(adapter, facts, server, "other", 1)
         with staged(adapter, server, "async") as stage:

@@ -3,10 +3,10 @@
 import pytest
 
 from bench.speed.measures import BY_NAME, MEASURES
-from bench.speed.picture import bars
+from bench.speed.picture import panels
 from bench.speed.results import Described, Machine, Missing, Run, Sample, load, percentile, save, this_machine
 from bench.speed.rounds import PARTS
-from bench.speed.tables import absent, best_peer, number, rows, settings, summary, table, times
+from bench.speed.tables import absent, best_peer, number, rows, settings, summary, table, times, user_table
 
 MACHINE = Machine(2, 8, "Linux", "3.11", "7.0", "2026-01-02", (0.5, 1.0))
 
@@ -78,10 +78,22 @@ def test_who_is_not_in_the_run_is_named():
 
 
 def test_the_picture_shows_more_as_better():
-    drain, latency = bars(RUN)
-    assert {bar.title: bar.ratio for bar in drain.bars}["TENURE"] == 5.0
-    assert {bar.title: (bar.ratio, bar.group) for bar in latency.bars}["TENURE"] == (2.0, "ours")
-    assert {bar.title: bar.group for bar in latency.bars}["BARE"] == "loop"
+    drain, latency = panels(RUN)
+    assert {point.title: point.ratio for point in drain.points}["HUEY"] == 0.2
+    assert {point.title: (point.ratio, point.group) for point in latency.points}["HUEY"] == (0.5, "peer")
+    assert {point.title: point.group for point in latency.points}["BARE"] == "loop"
+
+
+def test_the_table_of_a_user_has_one_ratio_and_names_those_without_a_figure_once():
+    shown = user_table(RUN, BY_NAME["latency_p50"]).splitlines()
+    assert shown[2:6] == [
+        "| BARE | 0.50 | 1.00 | 1.00 to 1.00 |",
+        "| **TENURE** | 1.00 | 2.00 | 2.00 to 2.00 |",
+        "| HUEY | 2.00 | 4.00 | 4.00 to 4.00 |",
+        "| RQ | 4.00 | 8.00 | 8.00 to 8.00 |",
+    ]
+    assert shown[-1] == "Without a figure: BATCH (is no queue); WIRE (was not measured in this run)."
+    assert "| HUEY | 5.00 | 20 | 10 to 30 |" in user_table(RUN, BY_NAME["drain_sync"])
 
 
 @pytest.mark.parametrize(
