@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from tenure.core import limits, names
 from tenure.core.errors import invalid
+from tenure.core.values import replace
 
 WORKERS_MAX: Final = 100_000
 """The most workers of a policy."""

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, NotConfigured, invalid
 from tenure.protocols.registry import DEFAULT as DEFAULT_PROTOCOL
@@ -32,8 +34,7 @@ Credentials: TypeAlias = Callable[[], tuple[str, ...] | Awaitable[tuple[str, ...
 """Returns the user and the password, or (password,), for a new connection. It may be async, and may block."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """The environment variables of a setting (the first that is not empty counts), its parser and its meaning."""
 
     names: tuple[str, ...]

@@ -9,7 +9,6 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -20,6 +19,7 @@ from tenure.core.outcome import Completed, Crashed, Failed, Outcome, Released, R
 from tenure.core.rates import LimitRule
 from tenure.core.shape import Conflict, Shape, UniqueRule
 from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.values import replace
 from tests.support.gates import shift_limits
 from tests.support.stepping import Send, Session, send_with, step
 from tests.support.world import BOOM, World

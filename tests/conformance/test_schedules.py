@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -16,6 +15,7 @@ from tenure.core.outcome import Completed, Unroutable
 from tenure.core.rates import LimitRule
 from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
 from tenure.core.shape import Shape, UniqueRule
+from tenure.core.values import replace
 from tenure.engines.kit.config import PRESENCE_TTL_MS
 from tests.support.schedules import (
     STEP,

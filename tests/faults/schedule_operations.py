@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import replace as replaced
@@ -12,6 +11,7 @@ from tenure.core.schedules import rules
 from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, extra_tick
 from tenure.core.shape import Shape
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tests.faults.matrix import Operation, Scene, act
 from tests.faults.plain_operations import plain_scene
 from tests.support.schedules import STEP, deploy, now_of, put, spec, stored, tick, tick_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from tenure import Cron, Limit, RedisWorkQueue, Tenure
 from tenure.core.errors import InvalidArgument
 from tenure.core.latency import BOUNDS, Times, bucket_of
 from tenure.core.outcome import Completed
+from tenure.core.values import replace
 from tenure.core.worker_view import WorkerView
 from tenure.manage.load import LANES_LOOKED
 from tenure.redis.sync import SyncDriver

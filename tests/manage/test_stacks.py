@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tenure import Tenure
 from tenure.client.connections import Connections
 from tenure.core.engine import FullEngine
 from tenure.core.steps import Command, Steps
+from tenure.core.values import replace
 from tenure.core.worker_view import JobStack, WorkerView
 from tenure.settings import Settings
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -17,6 +16,7 @@ from tenure.core.outcome import Completed, Outcome
 from tenure.core.schedules.schedule import Overlap, ScheduleSpec, Tick, Ticked
 from tenure.core.shape import LaneFailure, Progress, Shape
 from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.values import replace
 from tenure.engines.native.engine import MORE, MORE_NOW
 from tests.property.agreement import agree
 from tests.property.chances import (

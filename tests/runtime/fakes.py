@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 from tenure.core.backoff import Backoff
@@ -15,6 +14,7 @@ from tenure.core.engine import CancelAsked, HeartbeatReply
 from tenure.core.job import Lease, LeaseRef
 from tenure.core.outcome import Outcome, Released, TimedOut
 from tenure.core.task import TaskSpec
+from tenure.core.values import replace
 from tenure.runtime.assembly import UserCode, WorkerSettings
 from tenure.runtime.jobs.job import current_job
 from tenure.runtime.ports import Env, Exclusive, KeeperGone, WorkerLimits

@@ -166,7 +166,7 @@ def test_an_update_cannot_end_a_schedule_in_silence_and_can_remove_its_end(app: 
 
 def test_the_options_of_an_update_need_their_job(app: Tenure) -> None:
     app.schedules.add("s", b"p", Every(hours=1), queue="q", using={"priority": 3})
-    with pytest.raises(InvalidArgument, match="using: give the job, too"):
+    with pytest.raises(InvalidArgument, match="using: give the job of these options, too"):
         app.schedules.update("q", "s", using={"priority": 5})
     app.schedules.update("q", "s", job=b"p", using={"priority": 5})
     app.schedules.trigger("q", "s")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from tenure.core.engine import Feature
+from tenure.core.values import replace
 from tenure.core.waiting import Lead, Poll
 from tenure.engines.hworker import HworkerEngine
 from tenure.engines.kit.acl import AclRules

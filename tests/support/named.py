@@ -6,7 +6,6 @@ The id is the first word of the payload. So an operation by the hash of a job's 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -17,6 +16,7 @@ from tenure.core.job import Enqueued, JobView, Lease, Leased, LeaseRef, NewJob, 
 from tenure.core.outcome import Outcome
 from tenure.core.shape import CancelAnswer, Shape
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 
 _MARK: Final = b" =id= "
 

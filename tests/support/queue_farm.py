@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,6 +11,7 @@ from msgspec import structs
 from tenure.core.engine import Feature
 from tenure.core.job import Enqueued, NewJob
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.engines.kit.engine import AddAll
 from tenure.engines.queue_farm import QueueFarmEngine
 from tenure.testing.server import RedisServer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +21,7 @@ from tenure.core.errors import (
     UnsupportedFeature,
 )
 from tenure.core.job import NewJob
+from tenure.core.values import replace
 from tenure.protocols.registry import parse_protocol
 from tests.support.fakes import double
 

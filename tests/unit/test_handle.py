@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -21,6 +20,7 @@ from tenure.core.errors import (
 )
 from tenure.core.job import ErrorInfo
 from tenure.core.shape import Progress
+from tenure.core.values import replace
 from tests.support.fakes import double, view
 
 

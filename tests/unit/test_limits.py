@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from tenure.core.names import filled_name, limit_name
 from tenure.core.outcome import Retried
 from tenure.core.rates import MAX_REST_MS, names_limit
 from tenure.core.shape import PLAIN, Shape
+from tenure.core.values import replace
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Held
 from tests.runtime.fakes import task

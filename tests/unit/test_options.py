@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -244,7 +243,7 @@ def option(name: str, task: Any) -> dict[str, Any]:
 class TestEveryOption:
     def test_each_is_here(self):
         assert OPTIONS.keys() == UsingOptions.__annotations__.keys() - {"durable"}
-        assert {one.name for one in fields(Shape)} - {"flow"} == ShapeOptions.__annotations__.keys()
+        assert {*Shape.__struct_fields__} - {"flow"} == ShapeOptions.__annotations__.keys()
 
     @pytest.mark.parametrize("name", OPTIONS)
     def test_reaches_the_job_and_its_record(self, app, engine, name):

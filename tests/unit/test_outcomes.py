@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from tenure.core.outcome import Broken, Cancelled, Completed, Failed, Retried
 from tenure.core.shape import Shape
 from tenure.core.signals import Fail, JobCancelled, Retry, Snooze
 from tenure.core.task import TaskSpec
+from tenure.core.values import replace
 from tenure.runtime.errors import MAX_TRACEBACK_BYTES
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Held

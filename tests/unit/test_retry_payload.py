@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from tenure.core.errors import InvalidArgument, PayloadInvalid, PayloadTooLarge
 from tenure.core.job import JobView
 from tenure.core.shape import Shape, UniqueRule
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tests.support.fakes import FakeEngine, FakeRunner
 
 

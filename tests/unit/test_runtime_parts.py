@@ -7,7 +7,6 @@ import json
 import logging
 import math
 import threading
-from dataclasses import replace
 from functools import partial
 from operator import mul
 from typing import Any
@@ -19,6 +18,7 @@ from tenure.core.errors import AccessDenied
 from tenure.core.job import ErrorInfo, JobRecord, Lease
 from tenure.core.logfmt import MAX_LOG_TEXT, escaped, line
 from tenure.core.outcome import Broken, Completed, Failed, Retried
+from tenure.core.values import replace
 from tenure.runtime.handlers.threads import ThreadPool
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.held import Held, Phase

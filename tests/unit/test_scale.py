@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenure.core.errors import InvalidArgument
+from tenure.core.values import replace
 from tenure.scale import Decision, Narrow, Policy, QueueLoad, Sample, Tier, beginning, desired
 
 FEW = settings(max_examples=150, deadline=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
@@ -37,6 +36,7 @@ from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.run_in import Place, RunsIn
 from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
+from tenure.core.values import replace
 from tenure.protocols.registry import engine_for
 from tenure.protocols.spec import WireProtocol
 from tenure.settings import Credentials, Settings, check_url

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.app.earlier import Accepts, accepted_names
 from tenure.app.handlers import checked_function, refuse_job
@@ -24,8 +26,7 @@ R = TypeVar("R")
 DEFAULT_QUEUE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """What `@app.task` or `@router.task` was given, checked. `name` None, and an empty queue: not given."""
 
     name: str | None

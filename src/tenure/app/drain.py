@@ -9,8 +9,9 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct
 
 from tenure.client.call import TaskCall
 from tenure.core import limits
@@ -21,6 +22,7 @@ from tenure.core.shape import Progress
 from tenure.core.signals import JobCancelled, RateLimited, Retry, Snooze
 from tenure.core.steps import Steps, Watcher
 from tenure.core.task import TaskSpec
+from tenure.core.values import replace
 from tenure.runtime.assembly import JobParts, UserCode, WorkerSettings
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.threads import Pools
@@ -44,8 +46,7 @@ IMMEDIATE: Final = "immediate"
 """Stands for the worker of a call that Redis does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Struct, frozen=True):
     """How many attempts ended in each way.
 
     assert app.testing().drain() == Drained(completed=3)
@@ -300,7 +301,7 @@ class _Link:
 
 _DEFERRED: Final = (Retry.__name__, Snooze.__name__, RateLimited.__name__)
 _CRASH: Final = ErrorInfo("Crashed", "its task on the event loop was cancelled, by other code than Tenure")
-_COUNTED: Final = frozenset(field.name for field in fields(Drained))
+_COUNTED: Final = frozenset(Drained.__struct_fields__)
 
 
 def _in_this_process(spec: TaskSpec) -> TaskSpec:

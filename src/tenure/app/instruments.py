@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
+
+from msgspec import Struct
 
 from tenure.core import names
 from tenure.core.engine import Feature, FullEngine
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from tenure.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Instrument:
+class Instrument(Struct, frozen=True):
     """`name`: an app has each instrument once. `handlers` and `enqueues` are outside of all middleware.
 
     `redis_called`: gets the name of each script that a worker has called, and how many seconds it took.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
+
+from msgspec import Struct, field
 
 from tenure.app.earlier import Upgrade
 from tenure.client.options import (
@@ -126,8 +127,7 @@ class Defaults:
         return self._of_app if rules is None else {**self._of_app, **rules}
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """How the jobs of a task or a handler are run.
 
     `own`: its own options. `options`: the defaults of its jobs. `earlier`: the earlier names of a task. The defaults of

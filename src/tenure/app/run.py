@@ -7,8 +7,10 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tenure.client.client import new_id
 from tenure.client.connections import driver_options, refuse_outside_of_fixtures
@@ -88,8 +90,7 @@ class ServesQueues(Protocol):
     def served_queues(self) -> Collection[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
+class WorkerOptions(Struct, frozen=True):
     """The options of `tenure worker`, checked. `queues` empty: all that the app's tasks and handlers name.
 
     `grace` is in seconds. `max_jobs`, `max_memory` (MB): when the worker is recycled; `Finished.retired` is then True.
@@ -119,8 +120,7 @@ class WorkerOptions:
         names.duration_ms(self.grace, "grace", least_ms=0, most_ms=limits.DAY)  # the command lets NaN pass
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """How a worker ended. `retired`: it was recycled, and another is to take its place."""
 
     status: ExitStatus

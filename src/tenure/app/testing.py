@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
@@ -21,6 +20,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, PayloadInvalid, SyncOnLoop, UnsupportedFeature, invalid
 from tenure.core.job import WAITING, JobView, State
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.manage.search import Search, Selection
 from tenure.protocols.registry import engine_for
 from tenure.runtime.handlers.inline import run_inline

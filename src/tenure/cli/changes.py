@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from shlex import quote
@@ -23,6 +22,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import InvalidArgument, NotUnique
 from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import CancelAnswer
+from tenure.core.values import replace
 from tenure.manage.bulk import CHANGED_MAX
 from tenure.manage.control import CANCELLED, REMOVED, RETRIED
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import asdict
 from typing import Final
 
 import click
@@ -22,6 +21,7 @@ from tenure.core import limits, names
 from tenure.core.engine import FullEngine, Maintained
 from tenure.core.errors import Unreachable
 from tenure.core.job import State
+from tenure.core.values import as_dict
 from tenure.manage.cleaning import clean as clean_queue
 from tenure.protocols.registry import ENTRIES, engine_for, entry_of, parse_protocol
 from tenure.protocols.spec import ProtocolEntry
@@ -75,7 +75,7 @@ def clean(queue: str | None, deep: bool, grace: float | None, payloads: bool, ap
     text = f"Queue {queue!r}: {done.looked:,} checked, {done.requeued:,} returned, {done.dropped:,} dropped."
     left = app.inspect.queue(queue).counts.get(State.ACTIVE, 0)
     hints = [f"Leased, or without a lease only since the last look: {jobs_text(left)}."] if left else []
-    document = {"queue": queue, "deep": deep, **asdict(done)}
+    document = {"queue": queue, "deep": deep, **as_dict(done)}
     return Answer(document, text, hints=[*hints, *unknown(app, queue)])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import click
 
@@ -27,6 +26,7 @@ from tenure.core import limits
 from tenure.core.errors import NewerLayout
 from tenure.core.job import State
 from tenure.core.shape import LaneState, LaneView
+from tenure.core.values import replace
 from tenure.manage.documents import job_document, minutes_document, overview_document, refused_document
 from tenure.manage.search import Selection
 

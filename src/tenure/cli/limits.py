@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -18,6 +17,7 @@ from tenure.cli.reach import reaching
 from tenure.client.limits import LISTED_MOST
 from tenure.core import limits as bounds
 from tenure.core.rates import LimitRule, LimitView, in_words
+from tenure.core.values import as_dict
 
 
 @click.argument("name", required=False)
@@ -75,7 +75,7 @@ def limits(
     views = app.limits.list() if name is None else (app.limits.get(name),)
     shares = app.limits.shares() if name is None else {}
     tables = [_table(views), *[_shares(shares)] * bool(shares)]
-    document = {"limits": [asdict(view) for view in views], "cleared": cleared, "shares": shares}
+    document = {"limits": [as_dict(view) for view in views], "cleared": cleared, "shares": shares}
     unused = f"No job, no stored number and no known code has a limit {name!r}. For limits in your code, pass --app."
     notes = [unused] if name is not None and not acts and not _is_found(views[0]) else []
     errors = [f"Limit {name!r} has no stored numbers: the code's apply."] if cleared is False else []

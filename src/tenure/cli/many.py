@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,7 @@ from tenure.cli.reach import note_left_out, unknown
 from tenure.cli.units import Age
 from tenure.core import limits
 from tenure.core.job import State
+from tenure.core.values import as_dict, replace
 from tenure.manage.bulk import BulkChange
 from tenure.manage.documents import change_document
 from tenure.manage.search import LOOK_MAX, Selection
@@ -142,7 +143,7 @@ def change(app: Tenure, asked: Asked, action: BulkWords) -> Answer:
             _note_unread(plan)
             _ask(asked, action, plan)
 
-    done = action.call(asked.queue, state=asked.state, dry_run=asked.dry_run, progress=ask, **asdict(asked.selection))
+    done = action.call(asked.queue, state=asked.state, dry_run=asked.dry_run, progress=ask, **as_dict(asked.selection))
     if asked.dry_run:
         _note_unread(done)
     document = {

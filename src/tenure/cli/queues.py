@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from shlex import quote
 
 import click
@@ -18,6 +17,7 @@ from tenure.core import limits
 from tenure.core.hints import did_you_mean
 from tenure.core.partitions import MAX_PARTITIONS
 from tenure.core.shape import LaneFailure, LaneState
+from tenure.core.values import as_dict
 from tenure.manage.documents import settings_document
 
 
@@ -144,7 +144,7 @@ def stacks(worker: str, app: Tenure) -> Answer:
     """WORKER is a name as `tenure info` shows it. The job that has run longest comes first. Local variables are not
     shown."""
     found = app.inspect.stacks(worker)
-    document = {"worker": worker, "stacks": None if found is None else [asdict(one) for one in found]}
+    document = {"worker": worker, "stacks": None if found is None else [as_dict(one) for one in found]}
     if found is None:
         is_there = any(view.id == worker for view in app.inspect.workers())
         silent = f"Worker {worker!r} did not answer within five seconds. A handler may block its event loop."

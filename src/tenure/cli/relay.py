@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +15,7 @@ from tenure.cli.output.tables import Answer, Table
 from tenure.cli.output.text import jobs_text
 from tenure.cli.stop import stopped_by_signals
 from tenure.cli.units import Age
+from tenure.core.values import as_dict
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -116,7 +116,7 @@ def _blaming_the_database() -> Iterator[None]:
 
 
 def _status(outbox: Outbox, found: OutboxStatus) -> Answer:
-    document: dict[str, Any] = {"table": outbox.table, **asdict(found), "rows": [asdict(one) for one in found.rows]}
+    document: dict[str, Any] = {"table": outbox.table, **as_dict(found), "rows": [as_dict(one) for one in found.rows]}
     oldest = "" if found.oldest_s is None else f" The oldest row is {found.oldest_s:,.0f} s old."
     text = (
         f"Outbox {outbox.table}: {found.waiting:,} rows wait, {found.moving:,} are on their way, {found.refused:,} "

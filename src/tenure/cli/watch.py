@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,7 @@ from tenure.cli.output.text import amount
 from tenure.core import limits
 from tenure.core.errors import JobNotFound
 from tenure.core.job import JobView, State
+from tenure.core.values import replace
 from tenure.manage.documents import JobDetail, encoded, job_document
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 
 import click
 
@@ -14,6 +13,7 @@ from tenure.cli.output.text import facts, jobs_text, time_of
 from tenure.cli.reach import ANY_JOB, no_job, queue_of, reaching
 from tenure.core import limits
 from tenure.core.text import masked
+from tenure.core.values import as_dict
 from tenure.core.why import Why
 
 
@@ -38,7 +38,7 @@ def why(queue: str, job_id: str | None, app: Tenure) -> Answer:
     reason = app.inspect.why(queue, job_id)
     if reason is None:
         no_job(app, queue, job_id, nothing)
-    return Answer({**nothing, **asdict(reason)}, _text(reason))
+    return Answer({**nothing, **as_dict(reason)}, _text(reason))
 
 
 def _counted(queue: str, app: Tenure) -> Answer:

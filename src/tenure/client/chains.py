@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tenure.client.client import asynchronous, blocking
@@ -24,6 +23,7 @@ from tenure.client.parts import (
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import NewFlow, numbered
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from datetime import timedelta

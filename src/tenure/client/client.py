@@ -8,10 +8,10 @@ import sys
 import warnings
 from binascii import b2a_base64
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenure.client.call import TaskCall
@@ -73,8 +73,7 @@ def new_ids() -> Iterator[str]:
             yield text[start : start + _ID_LENGTH]
 
 
-@dataclass(frozen=True, slots=True)
-class JobSource:
+class JobSource(Struct, frozen=True):
     """What the jobs of a task have in common, or the raw payloads of a queue (`task` None).
 
     `timeout_ms` returns the timeout of a job with options that have none; None: its own, where the job runs.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenure.client.call import TaskCall, as_arguments
@@ -22,6 +21,7 @@ from tenure.core.shape import DIGEST, CancelAnswer, CancelCount, LaneFailure, Qu
 from tenure.core.steps import Steps
 from tenure.core.stores import key_of
 from tenure.core.task import TaskSpec
+from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

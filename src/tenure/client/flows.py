@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,6 +19,7 @@ from tenure.core.errors import FlowNotFound, InvalidArgument, JobFailed, ResultT
 from tenure.core.flows import FlowState, FlowTree, FlowView, MemberRange, flow_id, member_id
 from tenure.core.job import JobView
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from tenure.client.client import Client

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tenure.client.client import asynchronous, blocking
@@ -18,6 +17,7 @@ from tenure.core.minutes import Minutes
 from tenure.core.ports import needed
 from tenure.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.core.worker_view import WorkerView
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -25,6 +24,7 @@ from tenure.core.outcome import Broken, Released
 from tenure.core.shape import Conflict
 from tenure.core.steps import Steps, Work
 from tenure.core.stores import PAYLOAD_HEADER, PayloadStore, data_of, is_own, job_of, key_of, new_key
+from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from tenure.core.engine import Engine, FullEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.rates import MAX_COST, LimitRule
+from tenure.core.values import replace
 
 MAX_LIMITS: Final = 8
 """The most limits of one job."""

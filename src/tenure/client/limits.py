@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,6 +15,7 @@ from tenure.core.engine import Feature
 from tenure.core.errors import invalid
 from tenure.core.rates import LimitPort, LimitRule, LimitView, names_limit
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from tenure.client.client import Client

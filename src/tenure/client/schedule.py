@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -19,6 +19,7 @@ from tenure.core.schedules import rules
 from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, ScheduleView, StoredSchedule
 from tenure.core.schedules.when import Cron, Every, When, from_ms, moment
 from tenure.core.shape import Shape
+from tenure.core.values import replace
 
 MAX_SCHEDULE_NAME: Final = 150
 """The most characters of a schedule's name: the lane of `overlap="queue"` is made of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
@@ -11,6 +11,7 @@ from tenure.core import limits, names
 from tenure.core.errors import invalid
 from tenure.core.shape import DIGEST, Conflict, UniqueRule
 from tenure.core.shape import Until as Span
+from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from shlex import join
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.core.engine import FullEngine
 from tenure.core.errors import TenureError, Unreachable
@@ -29,8 +31,7 @@ _SAMPLE: Final = 100
 _TASKS_SHOWN: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """All that is known about one job. `now_ms`: Redis' clock, if the engine reads it.
 
     `workers` None: they are not known, since other programs have workers that do not announce themselves, or the user

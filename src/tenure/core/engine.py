@@ -11,9 +11,10 @@ after it has lost the lease.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from tenure.core import limits
 from tenure.core.features import Feature as Feature
@@ -56,8 +57,7 @@ class Alone(StrEnum):
     """Something runs that started less than `Timing.steady_ms` ago, all slots are busy, or it is the turn of others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How often an engine wants to be called, in milliseconds."""
 
     beat_ms: int = BEAT_MS
@@ -69,16 +69,14 @@ class Timing:
     steady_ms: int = STEADY_MS
 
 
-@dataclass(frozen=True, slots=True)
-class CancelAsked:
+class CancelAsked(Struct, frozen=True):
     """A request to cancel a held job, and its reason."""
 
     ref: LeaseRef
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatReply:
+class HeartbeatReply(Struct, frozen=True):
     """The reply to a heartbeat.
 
     lost: of the given leases, those that the worker has lost.
@@ -96,8 +94,7 @@ class HeartbeatReply:
     paused: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Maintained:
+class Maintained(Struct, frozen=True):
     """How many jobs one round of maintenance moved. `more`: the limit was reached, call again soon.
 
     `poisoned`: jobs that ended in `broken` since the last call, because they crashed too often; each is named once, and

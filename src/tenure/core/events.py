@@ -27,20 +27,19 @@ A listener of a class receives the events of all its subclasses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+
+class Event(Struct, frozen=True, kw_only=True):
     """Base of all events. `at`: seconds since 1970, by the clock of the worker's machine."""
 
     worker: str
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobEvent(Event):
+class JobEvent(Event, frozen=True, kw_only=True):
     """Base of the events of a job. `task` None: a raw payload. `attempt` counts from 1."""
 
     id: str
@@ -50,13 +49,11 @@ class JobEvent(Event):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed(JobEvent):
+class Claimed(JobEvent, frozen=True, kw_only=True):
     """The worker leased the job. It may still release the job before it starts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started(JobEvent):
+class Started(JobEvent, frozen=True, kw_only=True):
     """An attempt began, `waited` seconds after the claim.
 
     `queued`: seconds since the enqueue, by the worker's clock; None if the job was delayed or tried before, or if the
@@ -67,20 +64,17 @@ class Started(JobEvent):
     queued: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended(JobEvent):
+class Ended(JobEvent, frozen=True, kw_only=True):
     """An attempt ended after `seconds`, and Redis has recorded how. `seconds` is 0 if the attempt never started."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completed(Ended):
+class Completed(Ended, frozen=True, kw_only=True):
     """The job is done. A persistent one runs again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retried(Ended):
+class Retried(Ended, frozen=True, kw_only=True):
     """The attempt failed, and the job runs again in `delay` seconds. `place`: where in your code, if known.
 
     Also for an attempt that does not count: `error_type` is then `Snooze` or `RateLimited`.
@@ -91,16 +85,14 @@ class Retried(Ended):
     delay: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed(Ended):
+class Failed(Ended, frozen=True, kw_only=True):
     """The job failed for good. `place`: where in your code, if known."""
 
     error_type: str
     place: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken(Ended):
+class Broken(Ended, frozen=True, kw_only=True):
     """The job cannot be processed: its bytes cannot be decoded, or it crashed too many processes.
 
     `place`: where in your code, if known.
@@ -110,30 +102,25 @@ class Broken(Ended):
     place: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled(Ended):
+class Cancelled(Ended, frozen=True, kw_only=True):
     """The job was cancelled. `reason` may be empty."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Released(Ended):
+class Released(Ended, frozen=True, kw_only=True):
     """The job returned to its queue unchanged. The attempt does not count."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crashed(Ended):
+class Crashed(Ended, frozen=True, kw_only=True):
     """The job's process died. The job runs again; after too many crashes a `Broken` event follows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unroutable(Ended):
+class Unroutable(Ended, frozen=True, kw_only=True):
     """This worker has no handler for the job. The job is parked until a worker offers one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lost(JobEvent):
+class Lost(JobEvent, frozen=True, kw_only=True):
     """The worker lost the lease, and noticed after `seconds`. Another worker runs the job; this outcome does not count.
 
     `noticed`: which call found it, one of heartbeat, settle, extend, progress. `certain` False: the reply to an earlier
@@ -145,28 +132,24 @@ class Lost(JobEvent):
     certain: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerEvent(Event):
+class WorkerEvent(Event, frozen=True, kw_only=True):
     """Base of the events of the worker itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStarted(WorkerEvent):
+class WorkerStarted(WorkerEvent, frozen=True, kw_only=True):
     """The worker begins to claim jobs of these queues. It runs at most `slots` at a time."""
 
     queues: tuple[str, ...]
     slots: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStopping(WorkerEvent):
+class WorkerStopping(WorkerEvent, frozen=True, kw_only=True):
     """The worker starts no more jobs. `running`: how many jobs may still finish."""
 
     running: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStopped(WorkerEvent):
+class WorkerStopped(WorkerEvent, frozen=True, kw_only=True):
     """The worker has ended. `given_back`: how many jobs it released, None if Redis did not respond in time.
 
     `unheard`: how many events were dropped because listeners were too slow.
@@ -177,22 +160,19 @@ class WorkerStopped(WorkerEvent):
     unheard: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisAway(WorkerEvent):
+class RedisAway(WorkerEvent, frozen=True, kw_only=True):
     """Redis does not respond. The worker retries until it does."""
 
     error_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisBack(WorkerEvent):
+class RedisBack(WorkerEvent, frozen=True, kw_only=True):
     """Redis responds again, `away` seconds after the first unanswered attempt began."""
 
     away: float
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """A function that is called with every event of these kinds. It may return an awaitable."""
 
     kinds: tuple[type[Event], ...]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import NewJob
 from tenure.core.shape import PLAIN, Shape
+from tenure.core.values import replace
 
 PRODUCER_MS: int = 30_000
 """How long a producer has between the numbers of members of a group and their enqueue."""
@@ -37,8 +37,7 @@ class FlowState(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class Callback:
+class Callback(Struct, frozen=True):
     """A call of a flow. `takes_results`: its only argument is what came before it: the results of a group, or the one
     of the member of a chain."""
 
@@ -46,8 +45,7 @@ class Callback:
     takes_results: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewFlow:
+class NewFlow(Struct, frozen=True):
     """A flow to make. `keep_ms`: how long its record stays after its end. `stops`: its first failure cancels the rest.
     `open_ms`: it is cancelled if it is not sealed by then. `members`: of a chain, or of a flow that is
     part of another one, all of them; other flows get theirs later."""
@@ -93,8 +91,7 @@ def numbered(element: E, id: str) -> E:
     return replace(element, job=structs.replace(element.job, id=id))
 
 
-@dataclass(frozen=True, slots=True)
-class FlowView:
+class FlowView(Struct, frozen=True):
     """A flow as the inspector shows it.
 
         view = flow.view()
@@ -135,8 +132,7 @@ class FlowView:
         return None if self.ended_ms is None else datetime.fromtimestamp(self.ended_ms / limits.SECOND, UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRange:
+class MemberRange(Struct, frozen=True):
     """Members of a flow with neighbouring numbers that are in one state.
 
     `state`: `completed`, `failed`, `broken`, `cancelled`, `expired`, `discarded`, or `open` (they have not ended).
@@ -147,8 +143,7 @@ class MemberRange:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class FlowTree:
+class FlowTree(Struct, frozen=True):
     """A flow with its members, and the members of flows in it.
 
     `number`: which member of the outer flow it is. `members`: in their order. `has_more`: only the first are here.

@@ -7,12 +7,14 @@ others are dataclasses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec import field as member
+from msgspec.structs import replace
 
 from tenure.core.features import Feature
 from tenure.core.limits import SECOND
@@ -171,8 +173,7 @@ class Lease(Struct, frozen=True, gc=False):
         return place_of(self.record.queue, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Struct, frozen=True):
     """An entry of a queue that was not a job, and why it was removed."""
 
     queue: str
@@ -180,8 +181,7 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A queue from which Redis refused the claim, and why. `partition`: if only one of it was refused."""
 
     queue: str
@@ -189,8 +189,7 @@ class Refused:
     partition: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leased:
+class Leased(Struct, frozen=True):
     """The answer to a claim. `next_ms`: how long until a job may be due without a wake-up; None: unknown.
 
     `refused`: queues that could not be read because they hold data of another program. `suspect_queue`: the queue of a
@@ -313,8 +312,7 @@ def _utc(ms: int | None) -> datetime | None:
     return None if ms is None else datetime.fromtimestamp(ms / SECOND, UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Repartition:
+class Repartition(Struct, frozen=True):
     """A change of the number of a queue's partitions that is under way: from `before` to `number`.
 
     `left`: how many jobs and records were still where they belonged before, when workers looked through all of them
@@ -326,8 +324,7 @@ class Repartition:
     left: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueView:
+class QueueView(Struct, frozen=True):
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
     `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
@@ -344,8 +341,8 @@ class QueueView:
 
     name: str
     counts: dict[State, int]
-    totals: dict[str, int] = field(default_factory=dict)
-    settings: QueueSettings = field(default_factory=QueueSettings)
+    totals: dict[str, int] = member(default_factory=dict)
+    settings: QueueSettings = member(default_factory=QueueSettings)
     parked_lanes: int = 0
     blocked_lanes: int = 0
     suspects: int = 0
@@ -360,8 +357,7 @@ class QueueView:
     outgoing_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page of jobs in one state.
 
     `total`: how many jobs were in that state. `next`: the cursor of the next page; None at the end.

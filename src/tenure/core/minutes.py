@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.latency import Percentiles, Times
@@ -11,8 +12,7 @@ from tenure.core.latency import Percentiles, Times
 QUARTER_MS: Final = 15 * limits.MINUTE
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """How many jobs of a queue ended in one worker since its last report. `times`: how long they waited and ran.
 
     `failed`: they ended in `failed` or `broken`. `retried`: failed attempts of jobs that run again.
@@ -25,8 +25,7 @@ class Ends:
     times: Times = field(default_factory=Times)
 
 
-@dataclass(frozen=True, slots=True)
-class MinuteCounts:
+class MinuteCounts(Struct, frozen=True):
     """How many jobs ended in the minute that began at `at_ms`.
 
     `failed`: they ended in `failed` or `broken`. `retried`: failed attempts of jobs that run again.
@@ -39,8 +38,7 @@ class MinuteCounts:
     cancelled: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuarterLatency:
+class QuarterLatency(Struct, frozen=True):
     """How long the jobs of the quarter of an hour that began at `at_ms` waited and ran.
 
     None: there were none. A percentile is at most twice the true one; times above 2.3 hours count as 4.7 hours.
@@ -51,8 +49,7 @@ class QuarterLatency:
     run: Percentiles | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Minutes:
+class Minutes(Struct, frozen=True):
     """The last 24 hours of a queue, the oldest first, without minutes and quarters of an hour in which no job ended."""
 
     counts: tuple[MinuteCounts, ...] = ()

@@ -6,10 +6,11 @@ A partition is a queue of its own in Redis. Partition 0 has the keys that the qu
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 from zlib import crc32
+
+from msgspec import Struct
 
 from tenure.core.shape import Shape
 
@@ -62,8 +63,7 @@ def home_of(key: str, partitions: int) -> int:
     return home
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMap:
+class PartitionMap(Struct, frozen=True):
     """How many partitions a queue has. Its version grows with each change of the number; 0: it never had partitions.
 
     `before`: the number before, during a change; else 0. `max_length`: the maximum length of the whole queue, which the

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from tenure.core import limits
 from tenure.core.names import has_digest
 from tenure.core.steps import Steps
@@ -33,8 +35,7 @@ class LimitRule:
     template: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class LimitHolder:
+class LimitHolder(Struct, frozen=True):
     """A running job that holds places of a limit, since its claim."""
 
     queue: str
@@ -43,8 +44,7 @@ class LimitHolder:
     since_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class LimitView:
+class LimitView(Struct, frozen=True):
     """A limit as Redis knows it.
 
     `concurrency`, `interval_us` and `burst`: what is stored; None: the number of the code applies. `active`: places
@@ -112,16 +112,14 @@ def names_limit(template: str, name: str) -> bool:
     return name.startswith(first) and name.endswith(last) and at <= end
 
 
-@dataclass(frozen=True, slots=True)
-class LimitPage:
+class LimitPage(Struct, frozen=True):
     """Some names of limits. `cursor`: where the next page begins; empty: this is the last page."""
 
     names: tuple[str, ...]
     cursor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SharePage:
+class SharePage(Struct, frozen=True):
     """Some shares with stored weights. `cursor`: where the next page begins; 0: this is the last page."""
 
     weights: dict[str, int]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from tenure.core.errors import invalid
 
@@ -12,8 +13,7 @@ Errors: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Call
 """Classes of errors, or a function that returns whether an error is one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryRule:
+class RetryRule(Struct, frozen=True):
     """An error in `never` is not retried. Any other error is, if it is in `on` or `on` is None.
 
     RetryRule(on=(ConnectionError, TimeoutError))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
@@ -21,8 +22,7 @@ RunsIn: TypeAlias = Literal["loop", "thread", "process"]
 _MEGABYTE: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a handler runs. `run_in` None: `LOOP` when it is async, else `THREAD`. `max_memory` is in bytes.
 
     Place.of("process", 500)

@@ -87,13 +87,11 @@ class Nonce(Struct, frozen=True):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """Ask the driver for a new `Nonce`. Sends nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Blocking work of the client between two calls. A driver does it at once; on an event loop in a thread."""
 
     function: Callable[[], Any]
@@ -115,8 +113,7 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[Call, Any, T]
 
 
-@dataclass(frozen=True, slots=True)
-class Durable(Generic[T]):
+class Durable(Struct, Generic[T], frozen=True):
     """The reply of a script or the answer of an operation, and how many replicas had at least its writes in time.
 
     `trouble`: why Redis refused WAIT, if it did.

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from tenure.core import limits
 from tenure.core.backoff import Backoff, OwnBackoff
 from tenure.core.errors import InvalidArgument, invalid
@@ -28,8 +30,7 @@ class Call(Protocol):
     def payload(self) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRule:
+class BatchRule(Struct, frozen=True):
     """A raw handler with batches: it takes up to `size` jobs at once, as a list.
 
     `linger_ms`: how long a job waits for others to fill the batch. `one_lane`: a batch has only consecutive jobs of one

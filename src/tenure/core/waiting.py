@@ -14,9 +14,9 @@ A wake-up is a hint: it may be lost, and the job may be gone by the time of the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenure.core import limits
@@ -28,15 +28,13 @@ LISTEN_POLL_MS: Final = 100
 """How often a lease by hand looks for work where a worker would listen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """Blocking calls. They answer the queue that may have work; None after the timeout."""
 
     calls: Steps[str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(Struct, frozen=True):
     """A blocking call that moves a job into a place of the worker in Redis. It answers as the calls of `Wake` do.
 
     The worker's next `lease` adopts the job. `put_back` returns it to its queue instead, for a wait that was cancelled.
@@ -47,8 +45,7 @@ class Take:
     put_back: Callable[[], Steps[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(Struct, frozen=True):
     """A blocking command that is sent in one write with a claim from `queue`, before it, which does not use its reply.
 
     The lease may begin at any moment of the wait. So the wait must end, and a heartbeat follow it, before other workers
@@ -63,16 +60,14 @@ class Lead:
     if_idle: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Listen:
+class Listen(Struct, frozen=True):
     """Pub/sub channels. `parse` gives the queue that a channel and a message on it name, None if they name none."""
 
     channels: tuple[str, ...]
     parse: Callable[[str, bytes], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(Struct, frozen=True):
     """Nothing to wait for: claim again after the interval."""
 
     interval_ms: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from msgspec import Struct
@@ -53,8 +52,7 @@ class WhyCode(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Culprit:
+class Culprit(Struct, frozen=True):
     """What keeps a job from running. `kind`: job, lane, limit, share, queue or worker. `queue`: of a job or lane."""
 
     kind: str
@@ -62,8 +60,7 @@ class Culprit:
     queue: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(Struct, frozen=True):
     """One reason why a job does not run now.
 
         why = app.inspect.why("orders", job.id)
@@ -84,8 +81,7 @@ class Why:
     also: tuple[Why, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WhyCount:
+class WhyCount(Struct, frozen=True):
     """How many waiting jobs of a queue have each reason, the most frequent first, and how many were looked at.
 
     `is_whole`: these are all waiting jobs that the queue has.

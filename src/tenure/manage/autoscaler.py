@@ -6,11 +6,11 @@ import asyncio
 import hmac
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from tenure.core.errors import TenureError
 from tenure.core.text import masked
+from tenure.core.values import replace
 from tenure.manage.documents import scale_document
 from tenure.manage.inspect import JobSearch
 from tenure.processes.http import Request, Response

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from tenure.core import limits
 from tenure.core.steps import Steps, Work
+from tenure.core.values import replace
 from tenure.engines.kit.extras import Cleaned
 from tenure.protocols.spec import Cleaning
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +13,7 @@ from tenure.core.job import JobView, QueueView
 from tenure.core.minutes import Minutes
 from tenure.core.schedules.schedule import ScheduleView
 from tenure.core.schedules.when import to_ms
+from tenure.core.values import as_dict
 from tenure.manage.bulk import BulkChange
 from tenure.manage.inspect import Listing
 from tenure.manage.overview import Overview
@@ -47,7 +48,7 @@ def scale_document(decision: Decision) -> Document:
 
 def encoded(document: object, *, lines: bool = True) -> str:
     """Format a document as JSON, over several lines or in one. Views in it have the names of their fields."""
-    return json.dumps(document, indent=2 if lines else None, default=asdict)
+    return json.dumps(document, indent=2 if lines else None, default=as_dict)
 
 
 def job_document(view: JobView, parts: JobDetail = NO_PARTS) -> Document:
@@ -58,20 +59,20 @@ def job_document(view: JobView, parts: JobDetail = NO_PARTS) -> Document:
         "queue": view.queue,
         "state": view.state.value,
         "task": view.task,
-        **{name: value for name, value in asdict(shape).items() if name not in ("expires", "on_failed")},
+        **{name: value for name, value in as_dict(shape).items() if name not in ("expires", "on_failed")},
         "flow": flow_of(view.id, shape),
         "expires_ms": shape.expires_ms(view.enqueued_ms or 0),
         "unique": shape.unique and {"key": shape.unique.key, "until": shape.unique.until.value},
-        "limits": [asdict(rule) for rule in shape.limits],
+        "limits": [as_dict(rule) for rule in shape.limits],
         **{name: getattr(view, name) for name in COUNTS},
         **{f"{name}_ms": getattr(view, f"{name}_ms") for name in TIMES},
         "worker": view.worker,
         "token": view.token,
-        "progress": progress and {**asdict(progress), "percent": percent(progress.current, progress.total)},
+        "progress": progress and {**as_dict(progress), "percent": percent(progress.current, progress.total)},
         "cancelling": view.cancelling,
         "waits": view.waits,
-        "error": view.error and asdict(view.error),
-        "earlier_errors": [asdict(error) for error in view.earlier_errors],
+        "error": view.error and as_dict(view.error),
+        "earlier_errors": [as_dict(error) for error in view.earlier_errors],
         **({"payload": text_of(view.payload), "result": text_of(view.result)} if parts.content else {}),
         **({"headers": dict(view.headers or {})} if parts.headers else {}),
     }
@@ -94,7 +95,7 @@ def overview_document(seen: Overview) -> Document:
     return {
         "queues": seen.queues,
         "latency": seen.latency,
-        "workers": [{key: value for key, value in asdict(one).items() if key not in left_out} for one in seen.workers],
+        "workers": [{key: value for key, value in as_dict(one).items() if key not in left_out} for one in seen.workers],
         "without_worker": sorted(seen.without_worker),
         "all_awaiting": sorted(seen.all_awaiting),
     }
@@ -114,9 +115,9 @@ def settings_document(view: QueueView) -> Document:
     """Return the settings of a queue."""
     return {
         "queue": view.name,
-        **asdict(view.settings),
+        **as_dict(view.settings),
         "partitions": view.partitions,
-        "repartition": view.repartition and asdict(view.repartition),
+        "repartition": view.repartition and as_dict(view.repartition),
         "unreachable": view.unreachable,
     }
 
@@ -133,7 +134,7 @@ def change_document(change: BulkChange, *, dry_run: bool) -> Document:
             for one in change.queues
             if one.found or one.done
         ],
-        "unchanged": [asdict(one) for one in change.unchanged],
+        "unchanged": [as_dict(one) for one in change.unchanged],
         **({"jobs": [{"queue": view.queue, "id": view.id} for view in change.jobs]} if dry_run else {}),
     }
 
@@ -149,7 +150,7 @@ def tree_document(tree: FlowTree) -> Document:
 
 def flow_document(view: FlowView) -> Document:
     """Return a flow with its times in milliseconds."""
-    return {**asdict(view), "left": view.left}
+    return {**as_dict(view), "left": view.left}
 
 
 def schedule_document(view: ScheduleView) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -19,6 +19,7 @@ from tenure.core.errors import RedisError, is_silent
 from tenure.core.job import WAITING, JobView, State
 from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps, Work
+from tenure.core.values import replace
 from tenure.core.why import Why, WhyCode, WhyCount
 from tenure.core.worker_view import JobStack, WorkerView
 from tenure.manage.audit import AuditEntry, entries

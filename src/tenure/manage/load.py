@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tenure.client.inspect import lanes_in, queue_names
@@ -17,6 +16,7 @@ from tenure.core.latency import mean_run
 from tenure.core.rates import LimitPort, LimitRule
 from tenure.core.shape import LaneState, LaneView
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.protocols.registry import entry_of
 from tenure.scale import Narrow, QueueLoad, Sample
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from tenure.core import limits
 from tenure.core.errors import AccessDenied, QueueFull, RedisError, ReplyError, Unreachable
 from tenure.core.steps import Command, Steps
+from tenure.core.values import replace
 from tenure.protocols.spec import Rights
 from tenure.runtime.log import log_event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -19,6 +19,7 @@ from tenure.core.hints import a
 from tenure.core.job import JobView, State
 from tenure.core.steps import Steps
 from tenure.core.unsupported import unsupported
+from tenure.core.values import replace
 from tenure.runtime.log import source_location
 
 LOOK_MAX: Final = 10_000

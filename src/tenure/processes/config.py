@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.errors import invalid
@@ -13,8 +14,7 @@ from tenure.core.errors import invalid
 HERE: Final = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class HealthOutputs:
+class HealthOutputs(Struct, frozen=True):
     """Where health is reported. `address`: host and port.
 
         HealthOutputs("/run/worker.json", ("127.0.0.1", 8099))
@@ -56,8 +56,7 @@ def address_of(text: str, what: str) -> tuple[str, int]:
     return host.strip("[]") or HERE, int(port)
 
 
-@dataclass(frozen=True, slots=True)
-class ParentConfig:
+class ParentConfig(Struct, frozen=True):
     """What to run.
 
     command    the command line of a worker process with this descriptor as its socket to its parent

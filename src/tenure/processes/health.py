@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from tenure.core import limits
 from tenure.processes.config import HealthOutputs
@@ -24,8 +25,7 @@ HEALTH_MS: Final = 1 * limits.SECOND
 """How often a worker reports its health: in its file, and to its parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The health of the worker processes of one command: live and ready when at least one of them is."""
 
     live: bool

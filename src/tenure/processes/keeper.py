@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
@@ -31,6 +31,7 @@ from tenure.core.engine import CancelAsked, FullEngine, HeartbeatReply
 from tenure.core.errors import RedisError, Unreachable, is_silent
 from tenure.core.job import Lease, LeaseRef
 from tenure.core.text import cut
+from tenure.core.values import replace
 from tenure.processes.credentials import WorkerCredentials
 from tenure.processes.messages import BeatReport, Credentials, Goodbye, Holdings, MessageSocket, Orders
 from tenure.processes.overdue import Overdue, lease_of, refusal

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.engine import FullEngine, HeartbeatReply
@@ -22,8 +24,7 @@ LOOKS_MOST: Final = 10
 """The most jobs for which one heartbeat asks for the timeouts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """How long a job may run that has no timeout of its own, in milliseconds: calls of tasks by the task's name, raw
     payloads by their queue. 0: no limit."""
 

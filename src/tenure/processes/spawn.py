@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tenure.processes.config import ParentConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(Struct, frozen=True):
     """A worker process, and its parent's end of the socket to it."""
 
     process: subprocess.Popen[bytes]

@@ -9,8 +9,9 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from tenure.core import limits
 
@@ -22,8 +23,7 @@ GROUP_POLL_MS: Final = 2
 PROC: Final = "/proc"
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Struct, frozen=True):
     """The state of a process, a letter, and when it began, in ticks since the machine did."""
 
     state: bytes
@@ -66,8 +66,7 @@ def stat_of(pid: int) -> Stat | None:
     return Stat(fields[0], int(fields[19]))
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessGroup:
+class ProcessGroup(Struct, frozen=True):
     """The number of a job process and its group, and when it began: later another process may get the number."""
 
     pid: int

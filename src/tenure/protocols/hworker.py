@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
+from tenure.core.values import as_dict, replace
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
@@ -77,7 +78,7 @@ def _parse(argument: str | None) -> Hworker | None:
 
 
 def _describe(engine: HworkerEngine) -> EngineSpec:
-    return {"pool": engine.pool, "config": asdict(engine.config)}
+    return {"pool": engine.pool, "config": as_dict(engine.config)}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> HworkerEngine:

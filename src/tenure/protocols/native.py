@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
+from tenure.core.values import as_dict
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.redis.url import is_cluster
@@ -70,7 +71,7 @@ def _describe(engine: PartitionedEngine) -> EngineSpec:
     from tenure.engines.native.engine import NativeEngine
 
     clustered = type(engine.native) is not NativeEngine
-    parts = {"namespace": engine.namespace, "config": asdict(engine.config), "partitions": engine.maps.wanted}
+    parts = {"namespace": engine.namespace, "config": as_dict(engine.config), "partitions": engine.maps.wanted}
     return {**parts, "clustered": clustered}
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import names
+from tenure.core.values import as_dict, replace
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
@@ -70,7 +71,7 @@ def _parse(argument: str | None) -> QueueFarm | None:
 
 
 def _describe(engine: QueueFarmEngine) -> EngineSpec:
-    return {"namespace": engine.namespace, "config": asdict(engine.config), "manager": engine.manager}
+    return {"namespace": engine.namespace, "config": as_dict(engine.config), "manager": engine.manager}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> QueueFarmEngine:

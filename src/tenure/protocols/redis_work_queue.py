@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits, names
 from tenure.core.errors import invalid
+from tenure.core.values import as_dict, replace
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import Cleaning, EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
@@ -77,7 +78,7 @@ def _parse(argument: str | None) -> RedisWorkQueue | None:
 
 
 def _describe(engine: RedisWorkQueueEngine) -> EngineSpec:
-    return {"prefix": engine.base, "queues": dict(engine.named), "config": asdict(engine.config)}
+    return {"prefix": engine.base, "queues": dict(engine.named), "config": as_dict(engine.config)}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> RedisWorkQueueEngine:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tenure.core.engine import FullEngine
@@ -36,8 +37,7 @@ EngineSpec: TypeAlias = dict[str, Any]
 """JSON: the name of the protocol, and what its engine is made of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(Struct, frozen=True):
     """What an engine needs of a user of Redis, as the rules of an ACL: all of it, and what this user lacks.
 
     `missing` also finds commands that the server does not have: those stand there without a sign. `wait`, `channel`: a
@@ -50,8 +50,7 @@ class Rights:
     channel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """How help texts and errors describe a protocol.
 
     `syntax`: how settings and options write it, `example`: one of them. `purpose`: what it is for. `hint`: what its
@@ -65,8 +64,7 @@ class Words:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaning:
+class Cleaning(Struct, frozen=True):
     """How the abandoned jobs of a queue are requeued by hand, for `tenure clean`.
 
     `first`: clean this queue, deeply or not, and note jobs without a holder. `again_ms` later, `again` requeues those
@@ -78,8 +76,7 @@ class Cleaning:
     again_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolEntry:
+class ProtocolEntry(Struct, frozen=True):
     """All that the rest of Tenure knows of a wire protocol. Modules above `protocols` compare no protocol's name.
 
     parse: the protocol from the text behind the name and a colon (None: no colon); None for a text that it refuses.

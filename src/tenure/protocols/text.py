@@ -6,12 +6,13 @@ The protocol is a dataclass. Its first field is the argument; each further numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, quote
 
 from tenure.core import names
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.values import replace
 
 P = TypeVar("P")
 OPTIONS_MOST: Final = 1_000
@@ -33,7 +34,7 @@ def with_timeout(protocol: Any, seconds: float) -> Any:
     """Return the protocol with another timeout. Raises `InvalidArgument`, also for a protocol without one."""
     if not is_dataclass(protocol) or not any(field.name == "timeout" for field, _ in _options(type(protocol))):
         raise InvalidArgument(f"{type(protocol).__name__} has no timeout for the jobs of other clients. Leave it out.")
-    return replace(protocol, timeout=seconds)  # type: ignore[type-var]
+    return replace(protocol, timeout=seconds)
 
 
 def options_of(kind: type[Any]) -> tuple[str, ...]:

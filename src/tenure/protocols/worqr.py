@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tenure.core.values import as_dict
 from tenure.protocols.scripted import config_of, rights_of
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, Rights, Words
 from tenure.protocols.text import options_of, read_protocol, write_protocol
@@ -59,7 +60,7 @@ def _parse(argument: str | None) -> Worqr | None:
 
 
 def _describe(engine: WorqrEngine) -> EngineSpec:
-    return {"prefix": engine.base, "config": asdict(engine.config)}
+    return {"prefix": engine.base, "config": as_dict(engine.config)}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> WorqrEngine:

@@ -11,9 +11,9 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenure.core import limits
@@ -56,8 +56,7 @@ IDLE_CHECK_MS: Final = 10 * limits.SECOND
 """How often it closes the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstContact:
+class FirstContact(Struct, frozen=True):
     """What a driver does that has never reached Redis and is refused: no server was started yet.
 
     patience_s: for how long a call is retried then. hint: what the caller can do.

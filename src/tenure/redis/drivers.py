@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tenure.core.values import replace
 from tenure.redis.url import Target
 
 if TYPE_CHECKING:

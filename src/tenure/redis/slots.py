@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from binascii import crc_hqx
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from tenure.core.errors import InvalidArgument
 from tenure.core.steps import Arg, Command, Invoke
@@ -28,8 +29,7 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 """A character of a pattern that stands for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotMap:
+class SlotMap(Struct, frozen=True):
     """The reply of CLUSTER SLOTS: ranges of slots as (first, last, master), and the replicas."""
 
     ranges: tuple[tuple[int, int, Address], ...]

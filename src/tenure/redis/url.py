@@ -13,12 +13,15 @@ True
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from msgspec import Struct
+
 from tenure.core import limits
 from tenure.core.errors import NotConfigured
+from tenure.core.values import replace
 
 MAX_SENTINELS: Final = 32
 """The most sentinels in a URL."""
@@ -47,8 +50,7 @@ Address: TypeAlias = tuple[str, int]
 """A host and a port."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(Struct, frozen=True):
     """How to verify a `rediss://` server. Both checks are on by default."""
 
     ca_certs: str | None = None
@@ -74,7 +76,7 @@ class Target:
     db: int = 0
     username: str | None = None
     password: str | None = None
-    tls: Tls = Tls()
+    tls: Tls = field(default_factory=Tls)
     sentinels: tuple[Address, ...] = ()
     service: str = ""
     sentinel_username: str | None = None

@@ -6,8 +6,9 @@ import asyncio
 import math
 import secrets
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenure.core import limits
 from tenure.core.engine import Feature
@@ -41,8 +42,7 @@ from tenure.runtime.stored import StoredPayloads
 from tenure.runtime.subscriber import RequestSubscriber
 
 
-@dataclass(frozen=True, slots=True)
-class UserCode:
+class UserCode(Struct, frozen=True):
     """The user's tasks and handlers, listeners, middleware (the outermost first), store of payloads, and schedules."""
 
     specs: Sequence[TaskSpec]
@@ -52,8 +52,7 @@ class UserCode:
     schedules: Sequence[ScheduleSpec] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(Struct, frozen=True):
     """How a worker runs.
 
     weights      how often a queue comes first, 1 for queues that it does not name

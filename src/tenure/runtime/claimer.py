@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from tenure.core import limits
 from tenure.core.errors import RedisError, is_away
@@ -24,8 +25,7 @@ Part: TypeAlias = tuple[str, ...]
 """Queues that one call claims from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """What a claim brought. `room`: how many jobs there was room for. `woken`: whether the claim waited first, and was
     woken; None: it did not wait, or the wait was cut short. `is_refused`: Redis refuses the claim of some queue."""
 

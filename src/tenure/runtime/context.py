@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tenure.core.engine import Engine
 from tenure.runtime.handlers.threads import Pools, ThreadPool
@@ -16,8 +17,7 @@ from tenure.runtime.ports import Env
 from tenure.runtime.stored import StoredPayloads
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerContext:
+class WorkerContext(Struct, frozen=True):
     """One worker: its id and queues, the way to Redis, and the jobs that it holds.
 
     payloads    None without a store of large ones

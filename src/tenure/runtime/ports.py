@@ -7,8 +7,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.clock import lease_clock
@@ -117,8 +118,7 @@ ROUND_MOST: Final = 200
 claimed whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLimits:
+class WorkerLimits(Struct, frozen=True):
     """Times and numbers of a worker that tests vary.
 
     cancel_ms          how long an async handler has to end after its cancellation; then its slot is given up
@@ -159,8 +159,7 @@ class WorkerLimits:
     rest_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Env:
+class Env(Struct, frozen=True):
     """Time and randomness, replaced in tests. Both clocks are monotonic, in seconds; see `core.clock`."""
 
     clock: Callable[[], float] = time.monotonic

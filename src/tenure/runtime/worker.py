@@ -10,11 +10,11 @@ import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from typing import Any
 
 from tenure.core import limits
 from tenure.core.engine import Engine
+from tenure.core.values import replace
 from tenure.runtime.assembly import Parts, UserCode, WorkerSettings
 from tenure.runtime.context import WorkerContext
 from tenure.runtime.handlers.blocked import LoopWatch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -23,6 +22,7 @@ from tenure.core.schedules.schedule import ScheduleView
 from tenure.core.schedules.when import to_ms
 from tenure.core.shape import LaneState
 from tenure.core.text import SECONDS, number_with_unit
+from tenure.core.values import as_dict
 from tenure.manage import audit
 from tenure.manage.control import BulkControl
 from tenure.manage.documents import (
@@ -117,8 +117,8 @@ class Reads:
             self.spent += 1
             found = await self._app.inspect.aminutes(queue)
             return minutes_document(queue, found) | {
-                "minutes": [asdict(one) for one in found.counts],
-                "quarters": [asdict(one) for one in found.latency],
+                "minutes": [as_dict(one) for one in found.counts],
+                "quarters": [as_dict(one) for one in found.latency],
             }
 
         return await self._shared(("minutes", queue), _HISTORY_S, read)
@@ -154,13 +154,13 @@ class Reads:
             document["payload"], document["editable"] = self._redactor.text(view.payload)
             document["result"], _ = self._redactor.text(view.result)
             document["headers"] = self._redactor.fields(document["headers"])
-        return document | {"why": asdict(found.why), "awaiting": found.awaiting}
+        return document | {"why": as_dict(found.why), "awaiting": found.awaiting}
 
     async def why(self, queue: str, id: str) -> Document | None:
         """Why a job does not run."""
         self.spent += 2
         found = await self._app.inspect.awhy(queue, id)
-        return None if found is None else {"queue": queue, "id": id, **asdict(found)}
+        return None if found is None else {"queue": queue, "id": id, **as_dict(found)}
 
     async def reasons(self, queue: str) -> Document:
         """The reasons of the jobs of a queue that wait, counted."""
@@ -180,7 +180,7 @@ class Reads:
             found = await self._app.inspect.aerrors(queue)
             self.spent += found.jobs // 50
             self.spent += 1 if queue is not None else 1 + len((await self.overview())["queues"])
-            groups = [asdict(one) for one in found.groups[:PAGE_MAX]]
+            groups = [as_dict(one) for one in found.groups[:PAGE_MAX]]
             more = len(found.groups) - len(groups)
             return {"groups": groups, "more": more, "jobs": found.jobs, "whole": found.is_whole}
 
@@ -192,7 +192,7 @@ class Reads:
         async def read() -> Document:
             self.spent += 1
             page = await self._app.inspect.alanes(queue, state, cursor)
-            return {"lanes": [asdict(one) for one in page.lanes], "next": page.cursor or None}
+            return {"lanes": [as_dict(one) for one in page.lanes], "next": page.cursor or None}
 
         return await self._shared(("lanes", queue, state, cursor), _KEPT_S, read)
 
@@ -201,7 +201,7 @@ class Reads:
         self.spent += 3
         view = await self._app.inspect.alane(queue, name)
         found = await self._app.inspect.afind(queue, State.READY, lane=name, limit=PAGE_MAX)
-        return {"lane": asdict(view), "jobs": [job_document(one) for one in found.jobs], "next": found.next}
+        return {"lane": as_dict(view), "jobs": [job_document(one) for one in found.jobs], "next": found.next}
 
     async def blocked_lanes(self, queues: Iterable[Document]) -> list[Document]:
         """The blocked and the parked lanes of these queues, at most 100."""
@@ -211,7 +211,7 @@ class Reads:
                 if view[count] and not view["unreachable"] and len(found) < PAGE_MAX:
                     lanes, _ = await self._app.inspect.aall_lanes(view["name"], state, PAGE_MAX)
                     self.spent += 1 + view["partitions"]
-                    found += ({**asdict(one), "queue": view["name"]} for one in lanes)
+                    found += ({**as_dict(one), "queue": view["name"]} for one in lanes)
         return found[:PAGE_MAX]
 
     async def flows(self, queue: str, after: str) -> Document:
@@ -260,7 +260,7 @@ class Reads:
         async def read() -> list[tuple[str, Document]]:
             found = await self._app.limits.alist(after=after, limit=PAGE_MAX + 1)
             self.spent += 4 + len(found)
-            return [(view.name, asdict(view)) for view in found]
+            return [(view.name, as_dict(view)) for view in found]
 
         return _page("limits", await self._shared(("limits", after), _KEPT_S, read), after)
 
@@ -345,11 +345,11 @@ def _overview(seen: Overview) -> Document:
         | refused_document(seen)
         | {
             "workers": [
-                {**one, "stacks": [asdict(stack) for stack in view.stacks], "stacks_ms": view.stacks_ms}
+                {**one, "stacks": [as_dict(stack) for stack in view.stacks], "stacks_ms": view.stacks_ms}
                 for one, view in workers
             ],
-            "queues": [asdict(view) for view in seen.queues],
-            "latency": {name: asdict(one) for name, one in seen.latency.items()},
+            "queues": [as_dict(view) for view in seen.queues],
+            "latency": {name: as_dict(one) for name, one in seen.latency.items()},
         }
     )
 

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
 from tenure import Tenure
 from tenure.core.steps import Command, Invoke, Reply, Steps
+from tenure.core.values import replace
 from tenure.manage.transfer import Side, Transfer
 from tenure.protocols.registry import entry_of
 from tenure.redis.drivers import blocking_driver

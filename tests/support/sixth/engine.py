@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -13,6 +12,7 @@ from tenure.core.job import Enqueued, JobRecord, JobView, Lease, NewJob, Page, S
 from tenure.core.outcome import Outcome
 from tenure.core.shape import CancelAnswer, CancelCount, Shape
 from tenure.core.steps import Command, Steps
+from tenure.core.values import replace
 from tenure.core.waiting import Listen
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import check_purge

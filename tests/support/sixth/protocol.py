@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tenure.core.engine import FullEngine, Timing
+from tenure.core.values import as_dict
 from tenure.engines.kit.acl import AclRules, KeyPlace
 from tenure.engines.kit.config import EngineConfig
 from tenure.protocols.spec import EngineSpec, ProtocolEntry, ProtocolSettings, Rights, Words
@@ -29,7 +30,7 @@ class Sixth:
 
 def _describe(engine: FullEngine) -> EngineSpec:
     assert isinstance(engine, SixthEngine)
-    return {"namespace": engine.namespace, "config": asdict(engine.config)}
+    return {"namespace": engine.namespace, "config": as_dict(engine.config)}
 
 
 def _rebuild(spec: Mapping[str, Any]) -> SixthEngine:

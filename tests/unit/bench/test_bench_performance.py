@@ -1,6 +1,5 @@
 """What to measure, how much of it, what the goals say of it; and one small run of a bare loop from end to end."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from bench.speed.rounds import LEAST, MOST, PARTS, Findings, Part, Plan, count_f
 from bench.speed.stage import Failed, staged
 from bench.speed.starts import Starts
 from bench.speed.tables import better_peers
+from tenure.core.values import replace
 from tenure.redis.embedded.binary import find_server
 from tenure.testing.server import RedisServer
 from tests.unit.bench.test_bench_results import MACHINE, a_run, samples

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -17,6 +16,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules.schedule import Ticked
 from tenure.core.shape import Shape
 from tenure.core.steps import Call, Steps
+from tenure.core.values import replace
 from tenure.engines.native.cluster import NativeClusterEngine
 from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.protocols.registry import engine_of, engine_spec_of

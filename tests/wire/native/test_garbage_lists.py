@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from tenure.core.errors import WrongState
 from tenure.core.job import Lease, NewJob, State
 from tenure.core.outcome import Completed, Failed, Released, Retried, Unroutable
 from tenure.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.core.values import replace
 from tenure.engines.kit.config import HOLD_MS
 from tests.support.engines import GRACE_MS, LEASE_MS
 from tests.support.world import BOOM, World

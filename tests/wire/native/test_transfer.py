@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules.schedule import ScheduleSpec, StoredSchedule
 from tenure.core.shape import Conflict, LaneFailure, LaneState, Shape, UniqueRule
 from tenure.core.steps import Invoke, Steps
+from tenure.core.values import replace
 from tenure.engines.kit.moving import EXPORT_LANED, Page, Row, move_page
 from tenure.engines.native.cluster import NativeClusterEngine
 from tenure.engines.native.partitions.engine import PartitionedEngine

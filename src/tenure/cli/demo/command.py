@@ -7,13 +7,13 @@ import stat
 import sysconfig
 import tempfile
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from tenure.cli.errors import Exit
+from tenure.core.values import as_dict
 from tenure.manage.documents import encoded
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def demo(directory: Path | None, as_json: bool, stays: bool) -> Exit:
 
 def _report(console: Console, report: DemoReport, *, as_json: bool) -> None:
     if as_json:
-        shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(report).items()}
+        shown = {
+            name: round(value, 3) if isinstance(value, float) else value for name, value in as_dict(report).items()
+        }
         click.echo(encoded({**shown, "problems": report.problems}))
     else:
         _show(console, report)

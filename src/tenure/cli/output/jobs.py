@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from tenure.cli.output.tables import Table
@@ -12,6 +11,7 @@ from tenure.core.job import ErrorInfo, JobView
 from tenure.core.shape import Progress, UniqueRule, Until
 from tenure.core.stores import key_of
 from tenure.core.text import masked
+from tenure.core.values import replace
 from tenure.manage.documents import COUNTS, NO_PARTS, TIMES, JobDetail, percent, text_of
 
 JOBS_SHOWN: Final = 20

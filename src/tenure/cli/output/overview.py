@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from tenure.cli.output.tables import Table
@@ -16,6 +15,7 @@ from tenure.core.job import QueueView, State
 from tenure.core.latency import Latency, Percentiles
 from tenure.core.minutes import QUARTER_MS, MinuteCounts, Minutes, QuarterLatency
 from tenure.core.shape import LaneFailure
+from tenure.core.values import replace
 from tenure.core.worker_view import WorkerView
 from tenure.manage.overview import Overview
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
 from tenure.cli.errors import Exit, note, safe, tell, visible
+from tenure.core.values import replace
 from tenure.manage.documents import encoded
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tenure.app.run import Finished, WorkerOptions, check_weights, inspect_redis, queues_of, run_worker
@@ -24,6 +24,7 @@ from tenure.cli.work.banner import show_banner
 from tenure.cli.work.launch import launch
 from tenure.cli.work.weights import current_spelling
 from tenure.core import limits
+from tenure.core.values import replace
 from tenure.manage.preflight import Inspection, log
 from tenure.processes.link import ParentSocket
 from tenure.runtime.handlers.loop import loop_factory

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-from dataclasses import replace
 from typing import Final
 
 import click
@@ -17,6 +16,7 @@ from tenure.cli.units import Duration, Memory
 from tenure.cli.work.processes import arguments_of, run_parent, worker_command
 from tenure.cli.work.weights import parse_weights
 from tenure.core import limits
+from tenure.core.values import replace
 from tenure.processes.config import HERE, HealthOutputs, ParentConfig
 from tenure.redis.url import Target
 from tenure.runtime.loop_kind import LoopKind, check_loop

@@ -10,7 +10,6 @@ import socket
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -22,6 +21,7 @@ from tenure.core.job import Lease, NewJob
 from tenure.core.outcome import Completed, Outcome, Released
 from tenure.core.shape import DIGEST, PLAIN, Shape, UniqueRule
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.encoding import as_text
 from tenure.redis.aio import AsyncDriver

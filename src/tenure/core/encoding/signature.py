@@ -9,10 +9,10 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tenure.core import limits, names
 from tenure.core.encoding.codec import Misfit, is_plain, read, write
@@ -49,8 +49,7 @@ _OPTIONS = _TIMES | {
 """The options of `Task.using`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One parameter (or `*args`, or `**kwargs`) and the values that it takes."""
 
     name: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Final
+
+from msgspec import Struct
 
 from tenure.core import limits
 from tenure.core.schedules.schedule import NO_MORE, CatchUp, ScheduleSpec, encode_spec
@@ -22,8 +23,7 @@ DECISIONS_KEPT: Final = 100
 _GROWTH: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What a worker does about a schedule that is due.
 
     `run_ms`: the tick that gets a job; None: none. `next_ms`: the tick that follows; 0: none. `missed`: how many ticks

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from tenure.core.errors import TenureError
 from tenure.core.job import JobSpec, NewJob
@@ -98,8 +98,7 @@ def decode_spec(raw: bytes) -> ScheduleSpec | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleState:
+class ScheduleState(Struct, frozen=True):
     """What changes with every tick. Times are milliseconds since 1970 by Redis' clock, 0 for none.
 
     `planned_ms`: the next tick; 0: the schedule is over. `fire_ms`: when it is due, which is later by its jitter.
@@ -121,8 +120,7 @@ class ScheduleState:
     before: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSchedule:
+class StoredSchedule(Struct, frozen=True):
     """A schedule in Redis. `digest` names its definition. `spec` None: this release cannot read the definition."""
 
     name: str
@@ -131,8 +129,7 @@ class StoredSchedule:
     state: ScheduleState
 
 
-@dataclass(frozen=True, slots=True)
-class DueSchedules:
+class DueSchedules(Struct, frozen=True):
     """Schedules that are due, at most as many as one call reads. `next_ms`: how long until the next one; None: no
     schedule of the queue has a next tick. `now_ms`: Redis' clock."""
 
@@ -141,8 +138,7 @@ class DueSchedules:
     schedules: tuple[StoredSchedule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A definition of the code that Redis lacks: `current` is the digest of the one that it has; empty: none."""
 
     name: str
@@ -151,8 +147,7 @@ class Wanted:
     last_planned_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(Struct, frozen=True):
     """The reply to an announcement. `refused`: names that other sources with workers, or users, have. `ended`: names of
     this source that no worker announces any more."""
 
@@ -162,8 +157,7 @@ class Announced:
     ended: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """What one tick does to a schedule: see `core.schedules.rules.decide`.
 
     `expected_ms`: the planned time that the caller saw; None: enqueue the job now, and do not move on. `job`: None if
@@ -200,8 +194,7 @@ class Ticked(StrEnum):
     JOINED = "joined"
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulePage:
+class SchedulePage(Struct, frozen=True):
     """Some schedules of a queue. `cursor`: where the next page begins; 0: this is the last page."""
 
     now_ms: int
@@ -209,8 +202,7 @@ class SchedulePage:
     cursor: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleView:
+class ScheduleView(Struct, frozen=True):
     """A schedule as users see it. Times are in UTC, None if it has none.
 
     `explanation`: when it is due, in English. `when` None: this machine does not know the time zone. `task` None: a raw

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tenure.core import limits
@@ -18,8 +17,7 @@ IDLE_MS: Final = limits.SECOND
 """How long originals count as idle after the last sight of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class HworkerConfig(EngineConfig):
+class HworkerConfig(EngineConfig, frozen=True):
     """The numbers of the engine. All Tenure workers of one pool should use the same.
 
     `timeout_ms`: how long a job of another client may be in progress before it runs again, from when a Tenure worker

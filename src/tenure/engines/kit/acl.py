@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.core.errors import AccessDenied
 from tenure.core.steps import Command, Invoke, Script, Steps
@@ -63,8 +65,7 @@ return { denied, unknown }
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPlace:
+class KeyPlace(Struct, frozen=True):
     """Keys of an engine: the pattern that an ACL grants, and one key of it that no queue has.
 
     `channels`: pub/sub channels have such names, too. `used`: the probe is a key of a queue; no command is tried on it.
@@ -76,8 +77,7 @@ class KeyPlace:
     used: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AclRules:
+class AclRules(Struct, frozen=True):
     """What an engine needs of a user of Redis: places, commands whose first argument is a key, and other commands.
 
     `subcommands`: those of which only one word is needed, as CLIENT ID.

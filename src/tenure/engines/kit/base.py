@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
@@ -29,6 +28,7 @@ from tenure.core.rates import LimitPort
 from tenure.core.schedules.schedule import SchedulePort
 from tenure.core.shape import QueueSettings
 from tenure.core.steps import Arg, Command, Draw, Invoke, Nonce, Reply, Script, Steps
+from tenure.core.values import replace
 from tenure.core.why import JobFacts
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.config import PRESENCE_TTL_MS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import json
+from msgspec import Struct, field, json
 
 from tenure.core import limits
 from tenure.core.engine import Timing
@@ -56,8 +55,7 @@ HOLD_MS: Final = 10 * limits.SECOND
 """How long a queue is held after the caller of a purge or sweep has died."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
+class EngineConfig(Struct, frozen=True):
     """The numbers that every engine takes. Each engine adds its own.
 
     All clients and workers of one queue should use the same numbers.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.core import limits
 from tenure.core.engine import Alone, CancelAsked, Feature, HeartbeatReply, Maintained, Timing
@@ -37,8 +38,7 @@ REGISTERED_MAX: Final = 10_000
 """Queues that an engine knows as listed. With more, it lists all again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """What a worker asks for in a claim: see `core.engine.Engine.lease`."""
 
     worker: str

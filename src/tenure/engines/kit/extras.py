@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(Struct, frozen=True):
     """What a clean did. `looked`: ids, or items. `dropped`: ids that had no item. `noted`: may be requeued later."""
 
     looked: int = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from tenure.core import limits
@@ -11,6 +10,7 @@ from tenure.core.engine import Feature
 from tenure.core.job import JobView, Page, State
 from tenure.core.steps import Arg, Command, Steps
 from tenure.core.unsupported import unsupported
+from tenure.core.values import replace
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import Scripted
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor

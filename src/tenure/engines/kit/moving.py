@@ -11,7 +11,6 @@ A process may die between any two calls. The next `export` of the queue answers 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, structs
@@ -54,8 +53,7 @@ J = TypeVar("J", NewJob, Row)
 J_contra = TypeVar("J_contra", NewJob, Row, contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[J]):
+class Page(Struct, Generic[J], frozen=True):
     """Jobs on their way. `to`: the destination that the move began with; `age_ms`: how long ago.
 
     `looked`: how many entries were looked at; 0: nothing is left to move. `unfit`: ids that no job can have outside the
@@ -71,8 +69,7 @@ class Page(Generic[J]):
     marks: tuple[Arg, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """`looked`: as of `Page`. `count`: how many jobs were moved. `refused`: ids that another job has there: these jobs
     wait where they were, at the end of the queue, if they are not the same jobs. `unfit`: as of `Page`."""
 
@@ -119,8 +116,7 @@ class MoveTarget(Protocol[J_contra]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Remains:
+class Remains(Struct, frozen=True):
     """What is left at the source. `empty`: of the lanes that were asked for, those with nothing left, and how they are
     parked (empty: they are not). `followed`: lanes of jobs that wait for another job with their unique key to end.
     `moving`: jobs of a move that has not ended."""
@@ -140,8 +136,7 @@ class Transferable(MoveSource[Row], MoveTarget[Row], Protocol):
     def remains(self, queue: str, lanes: Sequence[str]) -> Steps[Remains]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Exporter:
+class Exporter(Struct, frozen=True):
     """Takes waiting jobs out of the queues of an engine, for another protocol. Jobs that are held stay with their
     holders.
 

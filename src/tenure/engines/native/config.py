@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tenure.core import limits, rates
@@ -89,8 +88,7 @@ CELL_BYTES: Final = 3
 """So the history has at most 31,968 bytes. A number stays at 16,777,215, its highest."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeConfig(EngineConfig):
+class NativeConfig(EngineConfig, frozen=True):
     """The numbers of a native engine. All clients and workers of a namespace should use the same."""
 
     completed_max: int = COMPLETED_MAX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from tenure.core import limits
@@ -16,6 +15,7 @@ from tenure.core.names import shown
 from tenure.core.rates import LimitHolder, LimitPage, LimitRule, LimitView, SharePage
 from tenure.core.shape import LaneFailure, LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Command, Invoke, Steps
+from tenure.core.values import replace
 from tenure.core.why import JobFacts
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.base import Scripted

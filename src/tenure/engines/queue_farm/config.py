@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tenure.core import limits
@@ -35,8 +34,7 @@ LANES_MOST: Final = 10_000
 """Lanes that are counted, and searched for a job in an unknown lane."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFarmConfig(EngineConfig):
+class QueueFarmConfig(EngineConfig, frozen=True):
     """The numbers of the engine. All Tenure workers of one namespace should use the same.
 
     `delete_jobs`: as the original's `deleteJobs`; False: jobs that ended stay in Redis, without a limit.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.core import limits
 from tenure.core.job import JobView, Page, QueueView, State
@@ -17,8 +19,7 @@ from tenure.engines.queue_farm.keys import DEFAULT_QUEUE
 from tenure.engines.queue_farm.records import read_view
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """Lanes with jobs. `lanes`: all that clients know of; `ready`: those that could run now; `held`: by Tenure
     workers; `foreign`: by original ones."""
 

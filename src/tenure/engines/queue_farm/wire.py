@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tenure.core.errors import InvalidArgument, ReplyError, WrongState
@@ -29,8 +28,7 @@ REASONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FarmDropped(Dropped):
+class FarmDropped(Dropped, frozen=True):
     """A job that a claim ended (`kind`: `DELETED` or `RETRY_LIMIT`), or the key of a lane that holds another program's
     data (`SPOILED`)."""
 

@@ -8,10 +8,10 @@ grace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tenure.core import limits
 from tenure.core.steps import Arg, Call, Command, Invoke, Steps
+from tenure.core.values import replace
 from tenure.engines.kit.base import checking_layout
 from tenure.engines.kit.config import META_TTL_MS, NEVER_MS
 from tenure.engines.kit.extras import Cleaned

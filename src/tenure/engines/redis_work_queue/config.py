@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tenure.core import limits
@@ -59,8 +58,7 @@ WAIT_SLICE_MS: Final = 500
 """How long a worker of several queues waits for one of them before it waits for the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class RedisWorkQueueConfig(EngineConfig):
+class RedisWorkQueueConfig(EngineConfig, frozen=True):
     """The numbers of the engine. All Tenure workers of one queue should use the same.
 
     `wire_lease_ms`: the time to live of a lease as other clients see it; heartbeats renew it, and Tenure workers

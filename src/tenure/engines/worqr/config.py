@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import field
 
 from tenure.core import limits
 from tenure.core.engine import Timing
@@ -33,8 +34,7 @@ WORKERS_MOST: Final = 1_000
 """Workers of originals that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorqrConfig(EngineConfig):
+class WorqrConfig(EngineConfig, frozen=True):
     """The numbers of the engine. All Tenure workers of one prefix should use the same.
 
     `timer_ms`: the time to live of a worker's timer, as originals see it. `stray_ms`: the grace before the task of a

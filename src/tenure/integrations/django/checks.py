@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import django
@@ -19,6 +18,7 @@ from django.core import checks
 from tenure.client.connections import Connections
 from tenure.core.errors import AccessDenied, InvalidArgument, NotConfigured, RedisError
 from tenure.core.text import masked
+from tenure.core.values import replace
 from tenure.integrations.django import registry
 from tenure.integrations.django.project import DjangoApp
 from tenure.manage.preflight import Inspection, combined, inspect_server

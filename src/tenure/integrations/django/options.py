@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, make_dataclass, replace
+from dataclasses import field, make_dataclass
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -11,6 +11,7 @@ from msgspec import UNSET
 from tenure.app.policy import OF_RUN
 from tenure.client.options import OF_USING
 from tenure.core.hints import hint_at_keywords
+from tenure.core.values import replace
 from tenure.integrations.django.framework import Task, task_backends
 
 OF_DJANGO: Final = frozenset({"queue", "priority", "run_after", "delay"})
@@ -32,7 +33,7 @@ class _WithOptions:
         send.using(queue_name="mails", lane="user:7").enqueue(7)
         """
         changes = {name: value for name, value in options.items() if value is not None or name in OF_JOB}
-        return replace(self, **changes)  # type: ignore[type-var]
+        return replace(self, **changes)
 
 
 TenureTask: Final[Any] = make_dataclass(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
@@ -13,6 +12,7 @@ from django.db import close_old_connections
 from tenure.app.app import Tenure
 from tenure.core.schedules.schedule import ScheduleSpec
 from tenure.core.task import TaskSpec
+from tenure.core.values import replace
 from tenure.integrations.django.configuration import Configuration
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from tenure.client.call import as_arguments
 from tenure.core import limits
 from tenure.core.encoding.codec import decode_json, note_of
 from tenure.core.job import ErrorInfo, JobView, State
+from tenure.core.values import replace
 from tenure.integrations.django.framework import InvalidTask, TaskError, TaskResult, TaskResultStatus
 
 UNKNOWN_WORKER: Final = "unknown"

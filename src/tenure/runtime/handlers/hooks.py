@@ -7,8 +7,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from tenure.core import limits
 from tenure.core.encoding.codec import note_of
@@ -26,8 +27,7 @@ HOOK_MS: Final = limits.MINUTE
 """How long an async hook may take, and how long a sync hook keeps its place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """A hook that is to be called with the job `held`, and what it gets besides."""
 
     held: Held

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
 
 from tenure.runtime.handlers.threads import Pool, Pools
 
@@ -14,8 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls:
+class _Calls(Struct, frozen=True):
     waiting: deque[Callable[[], object]] = field(default_factory=deque)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from tenure.core.functions import is_async
 from tenure.core.task import RunIn, TaskSpec
+from tenure.core.values import replace
 from tenure.runtime.handlers.threads import CallThreads, Pools, ThreadPool, result_of
 from tenure.runtime.jobs.job import Job, current_job, run_of
 

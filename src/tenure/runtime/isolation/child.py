@@ -14,8 +14,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff
@@ -36,8 +37,7 @@ _LAST_READS: Final = 64
 """Reads after the process has ended. Its socket buffer holds less than that."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLimits:
+class ProcessLimits(Struct, frozen=True):
     """Numbers of the job processes of one worker.
 
     jobs         jobs that a process runs before a new one replaces it
@@ -62,8 +62,7 @@ class ProcessLimits:
     extensions: int = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """How to start a job process: the command line for the file descriptor of its socket, and the environment.
 
     Launch(lambda descriptor: [sys.executable, "-m", "jobs", str(descriptor)], os.environ)

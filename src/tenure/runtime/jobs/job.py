@@ -8,10 +8,11 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, invalid
@@ -36,8 +37,7 @@ MAX_FOLLOW_BYTES: Final = 1024 * 1024
 _current: ContextVar[Held] = ContextVar("tenure_job")
 
 
-@dataclass(frozen=True, slots=True)
-class JobServices:
+class JobServices(Struct, frozen=True):
     """The services of the worker that a `Job` calls."""
 
     loop: asyncio.AbstractEventLoop

@@ -8,7 +8,6 @@ native engine serves queues without partitions directly.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from tenure.core.outcome import Completed, Outcome
 from tenure.core.partitions import place_of, split_place
 from tenure.core.shape import PLAIN
 from tenure.core.steps import Command, Reply, Steps, T
+from tenure.core.values import replace
 from tenure.core.waiting import Lead, Wake
 from tenure.core.worker_view import WorkerView
 from tenure.engines.kit.chunks import Failures, known, sooner

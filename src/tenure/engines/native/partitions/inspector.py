@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from tenure.core.shape import (
     QueueSettings,
 )
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.core.why import JobFacts
 from tenure.core.worker_view import WorkerView
 from tenure.engines.native.engine import NativeEngine

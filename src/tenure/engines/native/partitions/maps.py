@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tenure.core.errors import ReplyError, TenureError, Unreachable, is_away, is_silent, wrong_field
@@ -18,6 +17,7 @@ from tenure.core.logfmt import log_line
 from tenure.core.names import shown
 from tenure.core.partitions import MAX_PARTITIONS, PartitionMap, place_of, read_map, read_noted, share_of, write_map
 from tenure.core.steps import Arg, Command, Steps, T
+from tenure.core.values import replace
 from tenure.engines.kit.config import META_TTL_MS
 from tenure.engines.kit.encoding import as_text
 from tenure.engines.native.control import NativeController, write_settings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Final
 
 from tenure.core.errors import InvalidArgument
 from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.partitions import split_place
 from tenure.core.shape import QueueSettings
+from tenure.core.values import replace
 
 _CURSOR: Final = ":"
 """Stands between the partition and the cursor in it, in the cursor of a page."""
