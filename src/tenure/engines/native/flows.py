@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tenure.core import limits
-from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
+from tenure.core.errors import InvalidArgument, NotDurable, TenureError, UnsupportedFeature, is_silent
 from tenure.core.flows import FlowState, FlowView, NewFlow, jobs_of, member_id
 from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
@@ -327,7 +327,12 @@ class NativeFlows:
         refused: dict[str, Refused] = {}
         places = [place]
         for _ in range(ROUNDS_MOST):
-            pages = yield from self._engine._ask("outgoing", places[0], QUEUES_MOST, JOBS_MOST)
+            asking = self._engine._ask("outgoing", places[0], QUEUES_MOST, JOBS_MOST)
+            try:
+                # What a failover of this place can undo comes again, under other numbers: no other place may know it.
+                pages = yield from self._engine.copied(asking, ())
+            except NotDurable as error:
+                refused[places[0]], pages = Refused(split_place(places[0])[0], str(error)), []
             moved = left = 0
             for name, *jobs in pages:
                 to = decoded(as_text(name))
