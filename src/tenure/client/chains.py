@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from tenure.client.client import asynchronous, blocking
 from tenure.client.flows import Flow
-from tenure.client.groups import KEEP_S, Follows, Rules
+from tenure.client.groups import Follows, Rules
 from tenure.client.parts import (
+    KEEP_S,
     PARTS_MOST,
     AnyTask,
     FlowPart,

@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
 from tenure.client.call import Built, TaskCall
+from tenure.client.client import new_id
 from tenure.client.outgoing import surrounded
+from tenure.core import limits
 from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, with_jobs
+from tenure.core.features import Feature
+from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, numbered, with_jobs
 from tenure.core.steps import Steps
 from tenure.core.task import not_a_call
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Element)
 PARTS_MOST: Final = 1_000
 """Jobs of a chain, or of a flow that is part of another one."""
+KEEP_S: Final = 86_400
+"""How long the record of a flow stays after its end."""
 _IN_JSON: Final[dict[Any, str]] = {
     **dict.fromkeys((list, tuple, set), "list"),
     str: "text",
@@ -66,6 +71,20 @@ class FlowPart(ABC):
     _gives_list: bool | None = None
     """Whether it gives the list of its results; None: it gives one result."""
 
+    def following(self, client: Client, field: str, home: str = "", depth: int = 0) -> NewFlow:
+        """Return it as a flow that follows a job, or as one more member of a flow: see `FlowCall`.
+
+        Raises `InvalidArgument`, `PayloadTooLarge` and `UnsupportedFeature`.
+        """
+        client.require(Feature.FLOWS)
+        if home:
+            return seen(client, self._new(Place(client, home, KEEP_S * limits.SECOND, depth + 1)))
+        first = self._begins_with()
+        if first is None:
+            raise InvalidArgument(f"{field}: it has no calls: there is nothing to do.")
+        place = Place(client, queue_of(client, first, field), KEEP_S * limits.SECOND)
+        return seen(client, numbered(self._new(place), new_id()))
+
     @abstractmethod
     def _begins_with(self) -> TaskCall[Any] | AnyTask | None:
         """Return the first call in it; None: it has none."""
@@ -93,7 +112,7 @@ def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: b
             _check_types(before, one)
         members.append(member(inner, one, of_member, field, "the result before it" if is_chain and n else None))
         before = one.source if isinstance(one, TaskCall) else one
-        left -= sum(1 for _ in jobs_of(members[-1]))
+        left -= max(1, sum(1 for _ in jobs_of(members[-1])))
         if left < 0:
             raise invalid(field, f"at most {PARTS_MOST:,} jobs in a chain, or in a flow within another one", "more")
     return NewFlow(place.queue, "", place.keep_ms, results, is_chain=is_chain, members=tuple(members))

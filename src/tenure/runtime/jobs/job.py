@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.job import Token
+from tenure.core.flows import NewFlow, as_added, home_of, jobs_of
+from tenure.core.job import NewJob, Token
 from tenure.core.shape import Progress, progress_of
 from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.stores import visible
@@ -26,9 +27,9 @@ from tenure.runtime.jobs.members import JobGroup
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from tenure.core.job import Lease, NewJob
+    from tenure.core.job import JobRecord, Lease
     from tenure.core.outcome import Outcome
-    from tenure.core.task import Call
+    from tenure.core.task import Call, FlowCall
     from tenure.runtime.jobs.held import Batch, Held
 
 MAX_FOLLOW_BYTES: Final = 1024 * 1024
@@ -175,8 +176,8 @@ class Job:
         """
         self._services.progress(self._held, progress_of(current, total, text))
 
-    def then(self, *calls: Call) -> None:
-        """Enqueue these calls in the step that completes this job, and never otherwise.
+    def then(self, *calls: Call | FlowCall) -> None:
+        """Enqueue these calls, groups and chains in the step that completes this job, and never otherwise.
 
             @app.task
             def fetch(url: str) -> None:
@@ -188,7 +189,7 @@ class Job:
         `InvalidArgument` (also for a persistent job, and for more than 1,000 calls or 1 MiB of payloads in one job),
         `PayloadTooLarge` and `UnsupportedFeature`.
         """
-        self._follow("then", calls, lambda job: job)
+        self._follow("then", calls)
 
     @property
     def group(self) -> JobGroup:
@@ -196,18 +197,24 @@ class Job:
 
         current_job().group.add(visit.call(link))
         """
-        return JobGroup(self._held.lease.record.shape.flow, self._follow)
+        return JobGroup(self._held.lease.record, self._follow)
 
-    def _follow(self, name: str, calls: Iterable[Call], as_it_is: Callable[[NewJob], NewJob]) -> None:
+    def _follow(self, name: str, calls: Iterable[Call | FlowCall], member: JobRecord | None = None) -> None:
         held, make = self._held, self._held.spec.follow
         if held.persistent or make is None:
             raise InvalidArgument(f"{name}: a persistent job never completes, so nothing can follow it.")
-        jobs = (*held.follow, *(as_it_is(make(call)) for call in calls))
-        size = sum(len(job.payload) for job in jobs)
-        if len(jobs) > limits.MAX_FOLLOW or size > MAX_FOLLOW_BYTES:
+        if member is None:
+            parts = [make(call, name, "", 0) for call in calls]
+        else:
+            flow, depth = member.shape.flow, member.id.count(".")
+            parts = [as_added(make(call, name, home_of(flow), depth), flow) for call in calls]
+        follow = (*held.follow, *(one for one in parts if isinstance(one, NewJob)))
+        flows = (*held.flows, *(one for one in parts if isinstance(one, NewFlow)))
+        sizes = [len(job.payload) for job in (*follow, *jobs_of(*flows))]
+        if len(sizes) + len(flows) > limits.MAX_FOLLOW or sum(sizes) > MAX_FOLLOW_BYTES:
             most = f"at most {limits.MAX_FOLLOW:,} follow-up jobs with {MAX_FOLLOW_BYTES:,} bytes of payloads"
-            raise invalid(name, most, f"{len(jobs):,} with {size:,} bytes")
-        held.follow = jobs
+            raise invalid(name, most, f"{len(sizes):,} with {sum(sizes):,} bytes")
+        held.follow, held.flows = follow, flows
 
     def complete(self, result: object = None) -> None:
         """Complete this job of a batch before the batch has ended. Takes effect at once; allowed once per job.
@@ -339,8 +346,8 @@ def progress(current: float, total: float | None = None, text: str = "") -> None
         job.progress(current, total, text)
 
 
-def then(*calls: Call) -> None:
-    """Enqueue these calls in the step that completes the running job; see `Job.then`.
+def then(*calls: Call | FlowCall) -> None:
+    """Enqueue these calls, groups and chains in the step that completes the running job; see `Job.then`.
 
         @app.task
         def fetch(url: str) -> None:

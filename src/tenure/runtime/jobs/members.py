@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from tenure.core.errors import InvalidArgument
-from tenure.core.flows import as_member, is_in_group
+from tenure.core.flows import is_in_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tenure.core.job import NewJob
-    from tenure.core.task import Call
+    from tenure.core.job import JobRecord
+    from tenure.core.task import Call, FlowCall
 
 
 class JobGroup:
     """The group that a running job is a member of: see `Job.group`."""
 
-    __slots__ = ("_flow", "_follow")
+    __slots__ = ("_follow", "_member")
 
-    def __init__(self, flow: str, follow: Callable[[str, Iterable[Call], Callable[[NewJob], NewJob]], None]) -> None:
-        self._flow = flow
+    def __init__(self, member: JobRecord, follow: Callable[[str, Iterable[Call | FlowCall], JobRecord], None]) -> None:
+        self._member = member
         self._follow = follow
 
-    def add(self, *calls: Call) -> None:
-        """Add calls to the group in the step that completes this job, and never otherwise.
+    def add(self, *calls: Call | FlowCall) -> None:
+        """Add calls, groups and chains to the group in the step that completes this job, and never otherwise.
 
             @app.task
             def visit(url: str) -> None:
@@ -37,6 +35,6 @@ class JobGroup:
         its lease, adds none. Raises `InvalidArgument` (also outside a group, and as `Job.then`), `PayloadTooLarge` and
         `UnsupportedFeature`.
         """
-        if not is_in_group(self._flow):
+        if not is_in_group(self._member.shape.flow):
             raise InvalidArgument("group: this job is not a member of a group. A chain takes no more members.")
-        self._follow("group", calls, lambda job: structs.replace(as_member(job, self._flow, "group"), id=""))
+        self._follow("group", calls, self._member)
