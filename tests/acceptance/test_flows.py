@@ -16,6 +16,7 @@ from tenure import (
     InvalidArgument,
     JobFailed,
     JobView,
+    Limit,
     QueueFull,
     ResultTimeout,
     Retry,
@@ -411,6 +412,32 @@ def test_a_flow_that_cannot_follow_is_refused_where_it_is_written(shop: Shop) ->
         assert part in error
     with pytest.raises(InvalidArgument, match="on_failed must be at most 8,192 bytes"):
         shop.square.using(on_failed=large).enqueue(1)
+
+
+def test_each_member_has_what_follows_from_its_own_call(shop: Shop) -> None:
+    """Most members are copies of the one before, but for their arguments."""
+    limited = shop.app.task(name="limited", queue="limited", limits=[Limit("user:{n}", concurrency=1)])(lambda n: None)
+    slow = shop.square.using(delay=60)
+    calls: list[Any] = [
+        *map(shop.square.call, range(3)),
+        slow.call(3),
+        shop.square.call(4),
+        *map(limited.call, range(5, 7)),
+    ]
+    group(calls).enqueue()
+    find = shop.app.inspect.page
+    ready = [view.payload for view in find("default", State.READY).jobs]
+    assert ready == [b"[[%d],{}]" % n for n in (0, 1, 2, 4)]
+    assert [view.payload for view in find("default", State.SCHEDULED).jobs] == [b"[[3],{}]"]
+    rules = [(view.payload or b"", view.shape.limits[0].name) for view in find("limited", State.READY).jobs]
+    assert sorted(rules) == [(b"[[5],{}]", "user:5"), (b"[[6],{}]", "user:6")]
+
+
+def test_enqueue_middleware_sees_each_member(shop: Shop) -> None:
+    shop.app.enqueue_middleware(lambda job: job.headers.update(payload=job.payload.decode()))
+    group(map(shop.square.call, range(3))).enqueue()
+    views = shop.app.inspect.page("default", State.READY).jobs
+    assert sorted(dict(view.headers or {})["payload"] for view in views) == ["[[0],{}]", "[[1],{}]", "[[2],{}]"]
 
 
 def test_flows_go_eight_deep(shop: Shop) -> None:

@@ -216,6 +216,11 @@ class Client:
             raise PayloadTooLarge(len(call.payload), self.payload_limit)
         return call.source.built(call)
 
+    @property
+    def makes_copies(self) -> bool:
+        """Whether jobs of calls with the same options may be copies of one: no enqueue middleware sees each."""
+        return not self._middleware
+
     def builder(self, source: JobSource, options: Options) -> Callable[[bytes], NewJob]:
         """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
 

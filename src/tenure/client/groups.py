@@ -21,7 +21,7 @@ from tenure.client.parts import (
     client_of,
     first_of,
     flow_with,
-    member,
+    members,
     queue_of,
     seen,
     started,
@@ -62,10 +62,10 @@ class _Maker:
     def begin(self) -> Steps[None]:
         return self.client.flows.open_flow(self.new)
 
-    def page(self, members: Iterable[Member]) -> list[Element]:
+    def page(self, calls: Iterable[Member]) -> list[Element]:
         """Return members without their ids. Sends nothing. Raises what an enqueue refuses."""
         inner = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
-        return [member(inner, one, self._membership, "group") for one in members]
+        return members(inner, calls, self._membership, "group")
 
     def add(self, page: Sequence[Element]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""

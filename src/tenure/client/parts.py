@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
+from msgspec import structs
+
 from tenure.client.call import Built, TaskCall
 from tenure.client.client import new_id
 from tenure.client.outgoing import surrounded
@@ -14,7 +16,17 @@ from tenure.core import limits
 from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.features import Feature
-from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, numbered, with_jobs
+from tenure.core.flows import (
+    Callback,
+    Element,
+    NewFlow,
+    as_member,
+    is_only_member,
+    jobs_of,
+    membership,
+    numbered,
+    with_jobs,
+)
 from tenure.core.steps import Steps
 from tenure.core.task import not_a_call
 
@@ -124,6 +136,30 @@ def member(inner: Place, step: Step, membership: str, field: str, before: str | 
         return step._new(inner)
     made = callback(inner.client, step, field, before)
     return Callback(as_member(made.job, membership, field), made.takes_results)
+
+
+def members(inner: Place, steps: Iterable[Member], membership: str, field: str) -> list[Element]:
+    """Return members of a group as `member` does. Most calls have the options of the call before them: their jobs are
+    copies of its job with other arguments."""
+    made: list[Element] = []
+    source, options, job = None, None, None  # of the last call, if copies of its job are right
+    most = inner.client.payload_limit if inner.client.makes_copies else -1
+    for step in steps:
+        if (
+            job is not None
+            and isinstance(step, TaskCall)
+            and step.source is source
+            and step.options is options
+            and len(step.payload) <= most
+        ):
+            made.append(Callback(structs.replace(job, payload=step.payload)))
+            continue
+        one = member(inner, step, membership, field)
+        made.append(one)
+        source, options, job = None, None, None
+        if isinstance(step, TaskCall) and isinstance(one, Callback) and is_only_member(one.job.shape):
+            source, options, job = step.source, step.options, one.job
+    return made
 
 
 def _check_types(before: object, one: AnyTask) -> None:
