@@ -13,7 +13,8 @@ from tenure.core.job import JobRecord, Lease
 from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.jobs.job import MAX_FOLLOW_BYTES, Job
+from tenure.runtime.jobs.job import Job
+from tenure.runtime.jobs.members import MAX_FOLLOW_BYTES
 from tenure.runtime.jobs.outcomes import outcome_of_return
 
 

@@ -6,34 +6,31 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tenure.core import limits
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.flows import NewFlow, as_added, home_of, jobs_of
-from tenure.core.job import NewJob, Token
+from tenure.core.job import Token
 from tenure.core.shape import Progress, progress_of
 from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.stores import visible
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.awaits import Awaits
-from tenure.runtime.jobs.members import JobGroup
+from tenure.runtime.jobs.members import JobGroup, follow
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from tenure.core.job import JobRecord, Lease
+    from tenure.core.job import Lease
     from tenure.core.outcome import Outcome
     from tenure.core.task import Call, FlowCall
     from tenure.runtime.jobs.held import Batch, Held
 
-MAX_FOLLOW_BYTES: Final = 1024 * 1024
-"""The most bytes of the payloads of all follow-up jobs of one job."""
 _current: ContextVar[Held] = ContextVar("tenure_job")
 
 
@@ -189,7 +186,7 @@ class Job:
         `InvalidArgument` (also for a persistent job, and for more than 1,000 calls or 1 MiB of payloads in one job),
         `PayloadTooLarge` and `UnsupportedFeature`.
         """
-        self._follow("then", calls)
+        follow(self._held, "then", calls)
 
     @property
     def group(self) -> JobGroup:
@@ -197,24 +194,7 @@ class Job:
 
         current_job().group.add(visit.call(link))
         """
-        return JobGroup(self._held.lease.record, self._follow)
-
-    def _follow(self, name: str, calls: Iterable[Call | FlowCall], member: JobRecord | None = None) -> None:
-        held, make = self._held, self._held.spec.follow
-        if held.persistent or make is None:
-            raise InvalidArgument(f"{name}: a persistent job never completes, so nothing can follow it.")
-        if member is None:
-            parts = [make(call, name, "", 0) for call in calls]
-        else:
-            flow, depth = member.shape.flow, member.id.count(".")
-            parts = [as_added(make(call, name, home_of(flow), depth), flow) for call in calls]
-        follow = (*held.follow, *(one for one in parts if isinstance(one, NewJob)))
-        flows = (*held.flows, *(one for one in parts if isinstance(one, NewFlow)))
-        sizes = [len(job.payload) for job in (*follow, *jobs_of(*flows))]
-        if len(sizes) + len(flows) > limits.MAX_FOLLOW or sum(sizes) > MAX_FOLLOW_BYTES:
-            most = f"at most {limits.MAX_FOLLOW:,} follow-up jobs with {MAX_FOLLOW_BYTES:,} bytes of payloads"
-            raise invalid(name, most, f"{len(sizes):,} with {sum(sizes):,} bytes")
-        held.follow, held.flows = follow, flows
+        return JobGroup(self._held)
 
     def complete(self, result: object = None) -> None:
         """Complete this job of a batch before the batch has ended. Takes effect at once; allowed once per job.

@@ -14,7 +14,7 @@ local last = tonumber(call('HGET', key('in'), source) or 0)
 for i = 3, #ARGV, 5 do
   local number = tonumber(ARGV[i])
   if number > last then
-    if sending.WORDS[ARGV[i + 4]] then
+    if string.find(ARGV[i + 4], '^%l') then -- no job
       words[#words + 1] = { '', unpack(ARGV, i + 1, i + 4) }
     else
       found[#found + 1] = { sending.queue, unpack(ARGV, i + 1, i + 4) }

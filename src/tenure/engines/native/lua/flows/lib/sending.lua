@@ -2,14 +2,12 @@
 -- their numbers, each as MessagePack: {number, id, record, due, rule}; `outs` names the queues that such jobs go to.
 -- Numbers grow as tokens do, so that the other queue can ignore what it has taken: a counter that a failover sets back
 -- would name new jobs as earlier ones.
--- `rule` `end` or `add`: no job, but word of a member for its group; `start`: a flow to start, with the time that it is
--- kept as `due`: see lib flow.
+-- A rule that begins with a letter: no job. `end` or `add`: word of a member for its group; `start`: a flow to start,
+-- with the time that it is kept as `due`: see lib flow.
 -- Needs: clock, digits. Defines: sending. Redis: reads and writes.
 --@include lazy
 local sending = setmetatable({ function(my)
   local has_sent = false
-
-  my.WORDS = { ['end'] = true, add = true, start = true }
 
   -- The queue that this place is of, as it stands in its keys.
   my.queue = string.match(prefix, ':([^:/}]*)[^:}]*}$')
@@ -62,11 +60,9 @@ local sending = setmetatable({ function(my)
     local queue, own_id, record, due, rule = unpack(cmsgpack.unpack(text))
     local ended = my.queue .. '%2F'
       .. string.gsub(id, '[^%w_.~-]', function(char) return string.format('%%%02X', string.byte(char)) end)
-    if rule ~= 'start' then
-      local task, rest = string.match(record, '^(%S+)(.*)$')
-      local headers = string.sub(rest, 1, 3) == ' h=' and '&' .. string.sub(rest, 4) or rest
-      record = task .. ' h=failed_job=' .. ended .. headers
-    end
+    local task, rest = string.match(record, '^(%S+)(.*)$')
+    local headers = string.sub(rest, 1, 3) == ' h=' and '&' .. string.sub(rest, 4) or rest
+    if rule ~= 'start' then record = task .. ' h=failed_job=' .. ended .. headers end
     my.send({ { queue, own_id .. '-' .. number, record, due, rule } })
   end
 end }, lazy)
