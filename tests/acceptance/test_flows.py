@@ -16,6 +16,7 @@ from tenure import (
     InvalidArgument,
     JobFailed,
     JobView,
+    Limit,
     QueueFull,
     ResultTimeout,
     Retry,
@@ -24,6 +25,7 @@ from tenure import (
     chain,
     current_job,
     group,
+    then,
 )
 
 
@@ -338,28 +340,104 @@ def test_only_members_of_groups_add_members(shop: Shop) -> None:
     ]
 
 
-def test_a_running_job_starts_flows_by_a_task(shop: Shop) -> None:
-    """It cannot add one to its group, nor have one follow it."""
-    flows: list[Any] = [group([shop.square.call(1)]), chain(shop.square.call(2), shop.square)]
+def test_flows_follow_a_job(shop: Shop) -> None:
+    """By its handler, from outside, before its end and after it, and by its bad end, each time that it comes."""
+    steps = chain(shop.square.call(2), shop.square)
+
+    def add() -> None:
+        then(steps, group([shop.square.call(3)]), shop.square.call(5))
+
+    adds = shop.app.task(name="add")(add)
+    handle = adds.enqueue()
+    handle.then(group([shop.square.call(6)], results=True))
+    assert sorted(shop.drain()) == [2, 3, 4, 5, 6]
+    handle.then(steps)
+    assert shop.drain() == [2, 4]
+    made = shop.app.inspect.flows("default")
+    assert sorted(view.is_chain for view in made) == [False, False, True, True]
+    assert {view.state for view in made} == {FlowState.COMPLETED}
+    members = group([shop.square.call(7), shop.done.call("in a group")])
+    failing = shop.square.using(on_failed=chain(members, shop.done.call("failed")))
+    jobs = [failing.enqueue(-1), failing.enqueue(1)]
+    assert shop.drain() == [-1, 1, 7, ("in a group",), ("failed",)]
+    assert shop.app.control.retry("default", jobs[0].id)
+    assert shop.drain() == [-1, 7, ("in a group",), ("failed",)]
+
+
+def test_a_member_adds_flows_to_its_group(shop: Shop) -> None:
+    """Each is one member: the group waits for it, and gets its result."""
+
+    def add() -> int:
+        job = current_job()
+        assert job is not None
+        job.group.add(chain(shop.square.call(2), shop.square), group([shop.hidden.call(3)], results=True))
+        job.group.add(shop.square.call(5), group([]))
+        return 1
+
+    flow = group([shop.app.task(name="add")(add).call()], results=True).enqueue(on_end=shop.done.call("end"))
+    ran = shop.drain()
+    assert (sorted(ran[:-1]), ran[-1]) == ([2, 3, 4, 5], ("end",))
+    assert sorted(map(str, flow.results())) == ["1", "16", "25", "None", "[9]"]
+    assert (flow.view().state, flow.view().total) == (FlowState.COMPLETED, 5)
+
+
+def test_a_flow_that_cannot_follow_is_refused_where_it_is_written(shop: Shop) -> None:
     errors: list[str] = []
+    deep: Group = group([shop.square.call(1)])
+    for _ in range(7):
+        deep = group([deep])
+    with Tenure("redis://127.0.0.1:1") as other:
+        stranger = chain(*[other.task(name="stranger")(lambda: None).call()] * 2)
+    many, large = (group([shop.square.call(1)] * 600), group([shop.done.call("x" * 600_000)]))
 
     def add() -> None:
         job = current_job()
         assert job is not None
-        for flow in flows:
-            for act in (job.then, job.group.add):
-                with pytest.raises(InvalidArgument) as caught:
-                    act(flow)
-                errors.append(str(caught.value))
+        for act, flows in (
+            (job.group.add, [deep]),
+            (job.group.add, [stranger]),
+            (job.then, [group([deep])]),
+            (job.then, [group([])]),
+            (job.then, [many, many]),
+            (job.group.add, [large, large]),
+        ):
+            with pytest.raises(InvalidArgument) as caught:
+                act(*flows)
+            errors.append(str(caught.value))
 
     group([shop.app.task(name="add")(add).call()]).enqueue()
-    shop.drain()
-    for flow, name in zip(flows, ("group", "chain"), strict=True):
-        with pytest.raises(InvalidArgument) as caught:
-            shop.square.using(on_failed=flow)
-        errors.append(str(caught.value))
-        wanted = f"got a {name}. Write a task that enqueues the {name}, and give a call of this task."
-        assert len([error for error in errors if error.endswith(wanted)]) == 3
+    assert shop.drain() == []
+    wanted = ["most 8 deep", "of this app", "most 8 deep", "nothing to do", "1,000 follow-up jobs", "bytes of payloads"]
+    for error, part in zip(errors, wanted, strict=True):
+        assert part in error
+    with pytest.raises(InvalidArgument, match="on_failed must be at most 8,192 bytes"):
+        shop.square.using(on_failed=large).enqueue(1)
+
+
+def test_each_member_has_what_follows_from_its_own_call(shop: Shop) -> None:
+    """Most members are copies of the one before, but for their arguments."""
+    limited = shop.app.task(name="limited", queue="limited", limits=[Limit("user:{n}", concurrency=1)])(lambda n: None)
+    slow = shop.square.using(delay=60)
+    calls: list[Any] = [
+        *map(shop.square.call, range(3)),
+        slow.call(3),
+        shop.square.call(4),
+        *map(limited.call, range(5, 7)),
+    ]
+    group(calls).enqueue()
+    find = shop.app.inspect.page
+    ready = [view.payload for view in find("default", State.READY).jobs]
+    assert ready == [b"[[%d],{}]" % n for n in (0, 1, 2, 4)]
+    assert [view.payload for view in find("default", State.SCHEDULED).jobs] == [b"[[3],{}]"]
+    rules = [(view.payload or b"", view.shape.limits[0].name) for view in find("limited", State.READY).jobs]
+    assert sorted(rules) == [(b"[[5],{}]", "user:5"), (b"[[6],{}]", "user:6")]
+
+
+def test_enqueue_middleware_sees_each_member(shop: Shop) -> None:
+    shop.app.enqueue_middleware(lambda job: job.headers.update(payload=job.payload.decode()))
+    group(map(shop.square.call, range(3))).enqueue()
+    views = shop.app.inspect.page("default", State.READY).jobs
+    assert sorted(dict(view.headers or {})["payload"] for view in views) == ["[[0],{}]", "[[1],{}]", "[[2],{}]"]
 
 
 def test_flows_go_eight_deep(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tenure.core.engine import Feature
 from tenure.core.flows import Callback, Element, FlowState, FlowView, NewFlow, membership
-from tenure.core.job import NewJob
+from tenure.core.job import NewJob, State
 from tenure.core.outcome import Completed, Failed, Released
 from tenure.core.ports import FlowPort
 from tenure.core.shape import Shape
@@ -139,15 +139,18 @@ def chain_of(*members: Element) -> NewFlow:
     return NewFlow("q", "F", 60_000, results=True, on_end=END, is_chain=True, members=members)
 
 
-def run_with_deaths(world: World, queues: tuple[str, ...] = ("q", "other"), adds: int = 0) -> list[tuple[str, bytes]]:
+def run_with_deaths(
+    world: World, queues: tuple[str, ...] = ("q", "other"), adds: int = 0, flows: tuple[NewFlow, ...] = ()
+) -> list[tuple[str, bytes]]:
     """Complete all jobs, each with its number as result, while the processes end after any of their calls. The first
-    `adds` of them add a member. Return their ids and payloads."""
+    `adds` of them add a member, the first one has these flows. Return their ids and payloads."""
     seen: list[tuple[str, bytes]] = []
     for calls in range(1, 60):
         for lease in [one for queue in queues for one in world.take(queues=(queue,))]:
             seen.append((lease.record.id, lease.record.payload))
             more = structs.replace(NewJob("other", "", b"[[],{}]", task="t"), shape=Shape(flow=lease.record.shape.flow))
-            outcome = Completed(str(len(seen)).encode(), 0, (more,) if len(seen) <= adds else ())
+            after = (more,) if len(seen) <= adds else (), flows if len(seen) == 1 else ()
+            outcome = Completed(str(len(seen)).encode(), 0, *after)
             stop_after(1 + calls % 6, world.engine.settle([(lease, outcome)]), world.driver, f"s{next(DEATHS)}")
         for queue in queues:
             stop_after(calls % 5, world.engine.maintain([queue], ()), world.driver, f"m{next(DEATHS)}")
@@ -167,6 +170,40 @@ def test_members_that_members_add_come_once_and_keep_the_group_open(world: World
     found = view(world)
     assert (found.state, found.total, found.completed) == (FlowState.COMPLETED, 25, 25)
     assert followed(world) == ["end", "success"]
+
+
+def test_flows_that_follow_a_member_or_are_added_by_it_come_once(world: World) -> None:
+    make(world, 1)
+    shape = Shape(flow=membership("q", results=True, is_chain=True))
+    in_chain = [Callback(NewJob(queue, "", b"[]", shape=shape)) for queue in ("q", "other")]
+    added = NewFlow("q", "", 60_000, True, is_chain=True, members=(*in_chain, NewFlow("q", "", 60_000)))
+    shape = Shape(flow=membership("other", results=False))
+    calls = tuple(Callback(NewJob("q", f"T.{n}", b"", shape=shape)) for n in (0, 1))
+    after = NewFlow("other", "T", 60_000, members=calls)
+    seen = run_with_deaths(world, flows=(added, after))
+    assert sorted(id for id, _ in seen) == ["F.0", "F.1.0", "F.1.1", "T.0", "T.1"]
+    assert (view(world).state, view(world).completed, followed(world)) == (FlowState.COMPLETED, 2, ["end", "success"])
+    world.put("again")  # a failover may undo an end, so that it comes once more
+    assert [id for id, _ in run_with_deaths(world, flows=(after,))] == ["again"]
+    found = world.run(flows_of(world).flow("other", "T"))
+    assert found
+    assert (found.state, found.completed) == (FlowState.COMPLETED, 2)
+
+
+def test_a_flow_follows_each_bad_end_once(world: World) -> None:
+    member = Callback(NewJob("other", "", b"", shape=Shape(flow=membership("other", results=False))))
+    text = flows_of(world).text_of(NewFlow("other", "T", 60_000, members=(member, member)))
+    world.put("a", shape=Shape(on_failed=text))
+    for count in (1, 2):
+        (lease,) = world.take()
+        calls = 1
+        while world.state("a") is State.ACTIVE:
+            stop_after(calls, world.engine.settle([(lease, Failed(BOOM))]), world.driver, f"s{next(DEATHS)}")
+            calls += 1
+        run_with_deaths(world)
+        views = world.run(flows_of(world).flow_page("other"))
+        assert [found.state for found in views] == [FlowState.COMPLETED] * count
+        assert world.retry("a")
 
 
 def test_a_member_that_does_not_complete_adds_none(world: World) -> None:

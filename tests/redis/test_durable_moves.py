@@ -9,6 +9,7 @@ import pytest
 
 from tenure.core.errors import NotDurable
 from tenure.core.job import NewJob, State
+from tenure.core.outcome import Completed
 from tenure.core.partitions import place_of
 from tenure.core.steps import Command, Durable, Invoke, Reply, Steps, durably
 from tenure.engines.native.cluster import NativeClusterEngine
@@ -16,6 +17,7 @@ from tenure.engines.native.partitions.engine import PartitionedEngine
 from tenure.redis.sync import SyncDriver
 from tests.redis.operations import RECORD
 from tests.redis.watched import Pair, until
+from tests.support.stepping import Send, Session, send_with, step
 
 
 @pytest.fixture
@@ -76,6 +78,38 @@ def test_a_migration_from_another_format_waits_for_the_replicas_of_its_destinati
         pair.replica.resume()
     assert driver.run(engine.import_jobs("move", [NewJob("q", "a", b"p", own_id=True)])) == [True]
     assert driver.run(engine.queue("q")).counts[State.READY] == 1
+
+
+@pytest.mark.parametrize("lags_at", ["settle", "outgoing"])
+def test_what_is_on_its_way_leaves_a_queue_and_is_forgotten_there_when_replicas_have_it(
+    pair: Pair, driver: SyncDriver, lags_at: str
+) -> None:
+    """`lags_at`: from where on the replica gets nothing: a failover could undo the settlement, or the copy."""
+    engine = PartitionedEngine("test", make=partial(NativeClusterEngine, durable=1))
+    driver.run(engine.enqueue([NewJob("q", "a", b"p")]))
+    [lease] = driver.run(engine.lease("w", ("q",), 1, slots=1)).leases
+    out = f"{engine.prefix('q')}:out:next"
+
+    def lagging(number: int, call: Command | Invoke, send: Send) -> Reply:
+        script = call.script.name if isinstance(call, Invoke) else ""
+        if script.startswith("settle") and lags_at == "settle":
+            pair.replica.pause()
+        reply = send(call)
+        if script == "outgoing" == lags_at:
+            pair.replica.pause()
+        return reply
+
+    settling = engine.settle([(lease, Completed(b"", 0, (NewJob("next", "b", b"p"),)))])
+    try:
+        assert step(settling, Session("settler"), send_with(driver), lagging) == [True]
+        assert pair.master.command("LLEN", out) == 1
+        assert driver.run(engine.queue("next")).counts[State.READY] == (lags_at == "outgoing")
+        [refused] = driver.run(engine.maintain(["q"], [])).refused
+        assert "0 of 1 replicas had it" in refused.reason
+    finally:
+        pair.replica.resume()
+    until(lambda: driver.run(engine.maintain(["q"], [])) and pair.master.command("LLEN", out) == 0)
+    assert driver.run(engine.queue("next")).counts[State.READY] == 1
 
 
 @pytest.mark.usefixtures("pair")

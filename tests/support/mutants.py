@@ -585,6 +585,7 @@ _FLOWS: Final = (
     Mutant("inner-result-is-lost", "  report(id, state, result)\n", "  report(id, state, '')\n"),
     Mutant("empty-inner-group-stays", "flow.end_if_over(id, flow.of(id))", ""),
     Mutant("unsealed-for-ever", "call('SADD', key('stopping'), id)", "", ("maintain",)),
+    Mutant("flow-starts-again", "and not flow.of(word[2]) then flow.start", "then flow.start", ("take",)),
     Mutant("sealed-but-still-listed", "call('ZREM', key('flows_unsealed'), id)\n  flow.end", "flow.end"),
     Mutant("cancelled-chain-stays", "count(group, n, 'completed', -1)\n", "", ("flow_change",)),
     Mutant("open-chain-goes-on", "not group.chain or group.state == 'open' or", "not group.chain or"),

@@ -107,7 +107,7 @@ class TestRegistering:
 
         assert app.handlers["emails"] is send
         assert (send.spec.name, send.spec.decode, send.spec.timeout_ms, send.spec.is_async) == (None, None, 5_000, True)
-        assert app.specs() == (replace(send.spec, follow=app._client.follow_up),)
+        assert app.specs() == (replace(send.spec, follow=app._client.following),)
         with pytest.raises(InvalidArgument, match="already"):
             app.handler("emails")(send.__wrapped__)
         with pytest.raises(InvalidArgument, match="one argument"):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from tenure import InvalidArgument, PayloadTooLarge, Tenure, UnsupportedFeature, then
+from tenure import InvalidArgument, PayloadTooLarge, Tenure, UnsupportedFeature, chain, group, then
 from tenure.core.engine import Feature
 from tenure.core.job import JobRecord, Lease
 from tenure.core.outcome import Completed
 from tenure.core.shape import Shape
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.jobs.job import MAX_FOLLOW_BYTES, Job
+from tenure.runtime.jobs.job import Job
+from tenure.runtime.jobs.members import MAX_FOLLOW_BYTES
 from tenure.runtime.jobs.outcomes import outcome_of_return
 
 
@@ -40,6 +42,20 @@ def test_the_outcome_of_the_attempt_has_the_jobs(app: Any) -> None:
         ("slow", b'[["friday"],{}]', 5_000, "L"),
         ("default", b'[["sunday"],{}]', 0, None),
     ]
+
+
+def test_flows_travel_with_the_outcome_from_a_job_process(app: Any) -> None:
+    task = app.task(report, result_ttl=0)
+    job, held = running(app)
+    job.then(chain(task.call("monday"), group([task.using(lane="L").call("friday")]), task.call("sunday")))
+    outcome = outcome_of_return(held, None, lambda: 0.5)
+    assert isinstance(outcome, Completed)
+    assert [(one.payload, one.shape.lane) for one in outcome.jobs_after()] == [
+        (b'[["monday"],{}]', None),
+        (b'[["friday"],{}]', "L"),
+        (b'[["sunday"],{}]', None),
+    ]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(outcome), type=Completed) == outcome
 
 
 def test_enqueue_middleware_sees_them(app: Any) -> None:
@@ -73,9 +89,11 @@ def test_refused(app: Any) -> None:
         task.using(on_failed=stranger.call()).enqueue("monday")
     with pytest.raises(InvalidArgument, match="on_failed must be a call of a task"):
         task.using(on_failed=report)
-    with pytest.raises(InvalidArgument, match="on_failed must be a call of at most"):
+    with pytest.raises(InvalidArgument, match="on_failed must be at most 8,192 bytes"):
         task.using(on_failed=task.call("x" * 9_000)).enqueue("monday")
-    assert held.follow == ()
+    assert (held.follow, held.flows) == ((), ())
+    with pytest.raises(InvalidArgument, match="Write a task that enqueues the chain"):
+        app._client.follow_up(chain(task.call("monday"), task.call("sunday")), "call")
 
 
 def test_nothing_follows_a_persistent_job_or_code_outside_of_jobs(app: Any) -> None:

@@ -184,7 +184,7 @@ class Tenure(DefinesTasks, WithHooks, WithFlows):
         found = [spec for task in self._tasks.values() for spec in task.specs]
         found += [handler.spec for handler in self._handlers.values()]
         lacking = "" if Feature.SNOOZE in self.engine.features else self.engine.name
-        limits, follow = self.limits.declared(), self._client.follow_up
+        limits, follow = self.limits.declared(), self._client.following
         return tuple(replace(one, limits=limits, protocol_without_snooze=lacking, follow=follow) for one in found)
 
     def include(self, router: Router, *, prefix: str = "", queue: str | None = None) -> None:

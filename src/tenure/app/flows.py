@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenure.client.flows import Flow
-from tenure.client.groups import KEEP_S, OPEN_S, Follows, IfOneFails, OpenGroup, Rules
+from tenure.client.groups import OPEN_S, Follows, IfOneFails, OpenGroup, Rules
+from tenure.client.parts import KEEP_S
 from tenure.core import names
 from tenure.core.errors import invalid
 from tenure.core.features import Feature

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from tenure.client.client import asynchronous, blocking
 from tenure.client.flows import Flow
-from tenure.client.groups import KEEP_S, Follows, Rules
+from tenure.client.groups import Follows, Rules
 from tenure.client.parts import (
+    KEEP_S,
     PARTS_MOST,
     AnyTask,
     FlowPart,
@@ -23,7 +26,6 @@ from tenure.client.parts import (
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.flows import NewFlow, numbered
 from tenure.core.steps import Steps
-from tenure.core.values import replace
 
 if TYPE_CHECKING:
     from datetime import timedelta

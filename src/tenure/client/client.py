@@ -28,7 +28,7 @@ from tenure.core.job import Enqueued, NewJob
 from tenure.core.ports import FlowPort, needed
 from tenure.core.shape import PLAIN, Shape
 from tenure.core.steps import Steps, durably
-from tenure.core.task import not_a_call
+from tenure.core.task import FlowCall, not_a_call
 from tenure.core.unsupported import unsupported
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tenure.client.limit import Limit
     from tenure.client.options import Options
     from tenure.core.engine import FullEngine
+    from tenure.core.flows import NewFlow
     from tenure.core.stores import PayloadStore
     from tenure.core.task import Call
     from tenure.settings import Settings
@@ -192,6 +193,12 @@ class Client:
         with surrounded(self.around, [self.job_of_call(call, field)]) as [job]:
             return job
 
+    def following(self, call: Call | FlowCall, field: str = "then", home: str = "", depth: int = 0) -> NewJob | NewFlow:
+        """Build what is to follow a job: as `follow_up`, also of a group or a chain. See `FlowCall.following`."""
+        if isinstance(call, TaskCall) or not isinstance(call, FlowCall):  # the first is quick, and most are calls
+            return self.follow_up(call, field)
+        return call.following(self, field, home, depth)
+
     def job_of_call(self, call: Call, field: str) -> NewJob:
         """Build the job of a call for a flow, which instruments see when it is enqueued.
 
@@ -207,6 +214,11 @@ class Client:
         if len(call.payload) > self.payload_limit:
             raise PayloadTooLarge(len(call.payload), self.payload_limit)
         return call.source.built(call)
+
+    @property
+    def makes_copies(self) -> bool:
+        """Whether jobs of calls with the same options may be copies of one: no enqueue middleware sees each."""
+        return not self._middleware
 
     def builder(self, source: JobSource, options: Options) -> Callable[[bytes], NewJob]:
         """Return a function that builds the jobs of one call for many: like `job`, from their payloads.
@@ -281,9 +293,9 @@ class Client:
             made["limits"] = rules_of_job(found, arguments) if found else ()
             made["share"] = filled(share, arguments, "share") if share else None
         if "on_failed" in given:
-            made["on_failed"] = self.flows.text_of(self.follow_up(given["on_failed"], "on_failed"))
+            made["on_failed"] = self.flows.text_of(self.following(given["on_failed"], "on_failed"))
             if len(made["on_failed"]) > MAX_ON_FAILED:
-                raise invalid("on_failed", f"a call of at most {MAX_ON_FAILED:,} bytes", f"{len(made['on_failed']):,}")
+                raise invalid("on_failed", f"at most {MAX_ON_FAILED:,} bytes", f"{len(made['on_failed']):,}")
         return Shape(**made)
 
     def set_queue_limits(self, queue: str, found: tuple[Limit, ...]) -> None:

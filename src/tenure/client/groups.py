@@ -11,6 +11,8 @@ from tenure.client.client import a_loop_runs, asynchronous, blocking, new_id
 from tenure.client.enqueue import enqueue_all
 from tenure.client.flows import Flow
 from tenure.client.parts import (
+    KEEP_S,
+    PARTS_MOST,
     AnyTask,
     FlowPart,
     Member,
@@ -19,7 +21,7 @@ from tenure.client.parts import (
     client_of,
     first_of,
     flow_with,
-    member,
+    members,
     queue_of,
     seen,
     started,
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
     from tenure.client.client import Client
 
-KEEP_S: Final = 86_400
-"""How long the record of a group stays after its end."""
 PAGE: Final = limits.MAX_BATCH
 """Members that are enqueued together."""
 OPEN_S: Final = 7 * 86_400
@@ -62,10 +62,10 @@ class _Maker:
     def begin(self) -> Steps[None]:
         return self.client.flows.open_flow(self.new)
 
-    def page(self, members: Iterable[Member]) -> list[Element]:
+    def page(self, calls: Iterable[Member]) -> list[Element]:
         """Return members without their ids. Sends nothing. Raises what an enqueue refuses."""
         inner = Place(self.client, self.new.queue, self.new.keep_ms, depth=2)
-        return [member(inner, one, self._membership, "group") for one in members]
+        return members(inner, calls, self._membership, "group")
 
     def add(self, page: Sequence[Element]) -> Steps[None]:
         """Enqueue members. Raises `GroupEnded`, and what an enqueue raises: then the flow is to be stopped."""
@@ -106,14 +106,20 @@ class Group(FlowPart):
         self._calls: Iterator[Member] = iter(calls)
         self._results = self._gives_list = results
         self._is_read = False
+        self._parts: tuple[Member, ...] | None = None
+        """Its calls once it is part of another flow or follows a job, which it may do again."""
 
     def _begins_with(self) -> TaskCall[Any] | AnyTask | None:
+        if self._parts is not None:
+            return first_of(self._parts)
         first = list(islice(self._calls, PAGE))
         self._calls = chain(first, self._calls)
         return first_of(first)
 
     def _new(self, place: Place) -> NewFlow:
-        return flow_with(place, self._read(), results=self._results, is_chain=False)
+        if self._parts is None:
+            self._parts = tuple(islice(self._read(), PARTS_MOST + 1))
+        return flow_with(place, self._parts, results=self._results, is_chain=False)
 
     def _read(self) -> Iterator[Member]:
         if self._is_read:

@@ -26,6 +26,7 @@ from tenure.core.steps import Steps
 if TYPE_CHECKING:
     from tenure.client.call import TaskCall
     from tenure.client.client import Client
+    from tenure.core.task import FlowCall
 
 RESULT_WAIT_MS: Final = 2_000
 """A caller that waits for a result checks the job at least this often, even if messages are lost."""
@@ -152,8 +153,8 @@ class JobHandle(Generic[R]):
     acancel = asynchronous(cancel)
 
     @blocking
-    def then(self, call: TaskCall[Any]) -> Steps[None]:
-        """Enqueue a call in the step that completes this job; at once if it has completed.
+    def then(self, call: TaskCall[Any] | FlowCall) -> Steps[None]:
+        """Enqueue a call, a group or a chain in the step that completes this job; at once if it has completed.
 
             job = thumbnail.enqueue("cat.png")
             job.then(publish.call("cat.png"))
@@ -162,7 +163,7 @@ class JobHandle(Generic[R]):
         A persistent job never completes. Raises `JobNotFound`, `JobFailed` (the job has ended otherwise),
         `InvalidArgument` (also for more than 1,000 calls), `PayloadTooLarge`, `UnsupportedFeature` and `NotDurable`.
         """
-        job = self._client.follow_up(call)
+        job = self._client.following(call)
         state = yield from self._client.durably(self._client.flows.follow(self.queue, self.id, job), job.id)
         if state is None:
             raise _not_found(self)

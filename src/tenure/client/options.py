@@ -17,7 +17,7 @@ from tenure.core import limits, names
 from tenure.core.errors import InvalidArgument, invalid
 from tenure.core.hints import option_hint
 from tenure.core.shape import Conflict, UniqueRule, Until
-from tenure.core.task import not_a_call
+from tenure.core.task import FlowCall, not_a_call
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -46,7 +46,7 @@ class ShapeOptions(TypedDict, total=False):
     limits: LimitsOption
     share: str | None
     expires: float | timedelta | datetime | None
-    on_failed: Call | None
+    on_failed: Call | FlowCall | None
     at_most_once: bool | None
 
 
@@ -132,7 +132,7 @@ def _expires(expires: object, name: str) -> str:
 
 
 def _call(call: object, name: str) -> object:
-    if call is not None and not (hasattr(call, "task") and hasattr(call, "payload")):
+    if call is not None and not (hasattr(call, "task") and hasattr(call, "payload")) and not isinstance(call, FlowCall):
         raise not_a_call(call, name)
     return call or False
 
@@ -191,7 +191,7 @@ class Options(Struct, frozen=True, gc=False):
     limits: tuple[Limit, ...] | None = None
     share: str | None = None
     expires: str | None = None
-    on_failed: Call | Literal[False] | None = None
+    on_failed: Call | FlowCall | Literal[False] | None = None
     at_most_once: bool | None = None
 
     def using(self, known: frozenset[str], /, **options: Unpack[UsingOptions]) -> Options:

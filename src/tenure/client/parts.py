@@ -7,11 +7,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, get_origin, runtime_checkable
 
+from msgspec import structs
+
 from tenure.client.call import Built, TaskCall
+from tenure.client.client import new_id
 from tenure.client.outgoing import surrounded
+from tenure.core import limits
 from tenure.core.encoding.signature import Signature
 from tenure.core.errors import InvalidArgument, invalid
-from tenure.core.flows import Callback, Element, NewFlow, as_member, jobs_of, membership, with_jobs
+from tenure.core.features import Feature
+from tenure.core.flows import (
+    Callback,
+    Element,
+    NewFlow,
+    as_member,
+    is_only_member,
+    jobs_of,
+    membership,
+    numbered,
+    with_jobs,
+)
 from tenure.core.steps import Steps
 from tenure.core.task import not_a_call
 
@@ -22,6 +37,8 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Element)
 PARTS_MOST: Final = 1_000
 """Jobs of a chain, or of a flow that is part of another one."""
+KEEP_S: Final = 86_400
+"""How long the record of a flow stays after its end."""
 _IN_JSON: Final[dict[Any, str]] = {
     **dict.fromkeys((list, tuple, set), "list"),
     str: "text",
@@ -66,6 +83,20 @@ class FlowPart(ABC):
     _gives_list: bool | None = None
     """Whether it gives the list of its results; None: it gives one result."""
 
+    def following(self, client: Client, field: str, home: str = "", depth: int = 0) -> NewFlow:
+        """Return it as a flow that follows a job, or as one more member of a flow: see `FlowCall`.
+
+        Raises `InvalidArgument`, `PayloadTooLarge` and `UnsupportedFeature`.
+        """
+        client.require(Feature.FLOWS)
+        if home:
+            return seen(client, self._new(Place(client, home, KEEP_S * limits.SECOND, depth + 1)))
+        first = self._begins_with()
+        if first is None:
+            raise InvalidArgument(f"{field}: it has no calls: there is nothing to do.")
+        place = Place(client, queue_of(client, first, field), KEEP_S * limits.SECOND)
+        return seen(client, numbered(self._new(place), new_id()))
+
     @abstractmethod
     def _begins_with(self) -> TaskCall[Any] | AnyTask | None:
         """Return the first call in it; None: it has none."""
@@ -93,7 +124,7 @@ def flow_with(place: Place, parts: Iterable[Step], *, results: bool, is_chain: b
             _check_types(before, one)
         members.append(member(inner, one, of_member, field, "the result before it" if is_chain and n else None))
         before = one.source if isinstance(one, TaskCall) else one
-        left -= sum(1 for _ in jobs_of(members[-1]))
+        left -= max(1, sum(1 for _ in jobs_of(members[-1])))
         if left < 0:
             raise invalid(field, f"at most {PARTS_MOST:,} jobs in a chain, or in a flow within another one", "more")
     return NewFlow(place.queue, "", place.keep_ms, results, is_chain=is_chain, members=tuple(members))
@@ -105,6 +136,30 @@ def member(inner: Place, step: Step, membership: str, field: str, before: str | 
         return step._new(inner)
     made = callback(inner.client, step, field, before)
     return Callback(as_member(made.job, membership, field), made.takes_results)
+
+
+def members(inner: Place, steps: Iterable[Member], membership: str, field: str) -> list[Element]:
+    """Return members of a group as `member` does. Most calls have the options of the call before them: their jobs are
+    copies of its job with other arguments."""
+    made: list[Element] = []
+    source, options, job = None, None, None  # of the last call, if copies of its job are right
+    most = inner.client.payload_limit if inner.client.makes_copies else -1
+    for step in steps:
+        if (
+            job is not None
+            and isinstance(step, TaskCall)
+            and step.source is source
+            and step.options is options
+            and len(step.payload) <= most
+        ):
+            made.append(Callback(structs.replace(job, payload=step.payload)))
+            continue
+        one = member(inner, step, membership, field)
+        made.append(one)
+        source, options, job = None, None, None
+        if isinstance(step, TaskCall) and isinstance(one, Callback) and is_only_member(one.job.shape):
+            source, options, job = step.source, step.options, one.job
+    return made
 
 
 def _check_types(before: object, one: AnyTask) -> None:

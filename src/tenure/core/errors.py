@@ -175,7 +175,8 @@ class NotDurable(RedisError):
     """
 
     def __init__(self, ids: tuple[str, ...], replicas: int, wanted: int, trouble: str = "") -> None:
-        what = f"Job {ids[0]!r} is" if len(ids) == 1 else f"{len(ids):,} jobs, of which the first is {ids[0]!r}, are"
+        what = f"{len(ids):,} jobs, of which the first is {ids[0]!r}, are" if ids else "Jobs for other queues are"
+        what = f"Job {ids[0]!r} is" if len(ids) == 1 else what
         why = f"Redis refused to wait for its replicas ({trouble})" if trouble else "others may be down or slow"
         super().__init__(
             f"{what} enqueued, but {replicas} of {wanted} replicas had it after {limits.WAIT_MS} ms; {why}. A failover "

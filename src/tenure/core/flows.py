@@ -37,7 +37,7 @@ class FlowState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Callback(Struct, frozen=True):
+class Callback(Struct, frozen=True, gc=False, tag=True):
     """A call of a flow. `takes_results`: its only argument is what came before it: the results of a group, or the one
     of the member of a chain."""
 
@@ -45,7 +45,7 @@ class Callback(Struct, frozen=True):
     takes_results: bool = False
 
 
-class NewFlow(Struct, frozen=True):
+class NewFlow(Struct, frozen=True, gc=False, tag=True):
     """A flow to make. `keep_ms`: how long its record stays after its end. `stops`: its first failure cancels the rest.
     `open_ms`: it is cancelled if it is not sealed by then. `members`: of a chain, or of a flow that is
     part of another one, all of them; other flows get theirs later."""
@@ -79,16 +79,16 @@ def jobs_of(*elements: Element | None) -> Iterator[NewJob]:
 def with_jobs(element: E, jobs: Iterator[NewJob]) -> E:
     """A part of a flow with other jobs, in the order of `jobs_of`."""
     if isinstance(element, NewFlow):
-        return replace(element, members=tuple(with_jobs(one, jobs) for one in element.members))
-    return replace(element, job=next(jobs))
+        return structs.replace(element, members=tuple(with_jobs(one, jobs) for one in element.members))
+    return structs.replace(element, job=next(jobs))
 
 
 def numbered(element: E, id: str) -> E:
     """A part of a flow under this id, with all of its members."""
     if isinstance(element, NewFlow):
         members = tuple(numbered(one, member_id(id, n)) for n, one in enumerate(element.members))
-        return replace(element, id=id, members=members)
-    return replace(element, job=structs.replace(element.job, id=id))
+        return structs.replace(element, id=id, members=members)
+    return structs.replace(element, job=structs.replace(element.job, id=id))
 
 
 class FlowView(Struct, frozen=True):
@@ -165,6 +165,15 @@ def is_in_group(flow: str) -> bool:
     return bool(flow) and not flow.startswith(_CHAIN)
 
 
+def home_of(flow: str) -> str:
+    """The queue of a flow, of which this is a `Shape.flow`.
+
+    >>> home_of("m/images")
+    'images'
+    """
+    return flow[len(_PLAIN) :]
+
+
 def membership(queue: str, results: bool, is_chain: bool = False) -> str:
     """What `Shape.flow` of a member is. `queue`: where its flow is.
 
@@ -198,6 +207,11 @@ def as_member(job: NewJob, flow: str, field: str) -> NewJob:
     return structs.replace(job, shape=replace(job.shape, flow=flow))
 
 
+def as_added(part: NewJob | NewFlow, flow: str) -> NewJob | NewFlow:
+    """Return a part as one more member of a flow, which gives it its number. Raises `InvalidArgument`."""
+    return part if isinstance(part, NewFlow) else structs.replace(as_member(part, flow, "group"), id="")
+
+
 def flow_id(queue: str, key: str) -> str:
     """The id of a flow, for users.
 
@@ -213,7 +227,7 @@ def flow_of(id: str, shape: Shape) -> str | None:
     >>> flow_of("Kx3.7", Shape(flow="m/images")), flow_of("Kx3.7", Shape())
     ('images/Kx3', None)
     """
-    return flow_id(shape.flow[2:], id.rpartition(".")[0]) if shape.flow else None
+    return flow_id(home_of(shape.flow), id.rpartition(".")[0]) if shape.flow else None
 
 
 def member_id(flow: str, number: int) -> str:

@@ -5,11 +5,13 @@ Tagged structs: a job process sends its outcome to the worker in a message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from tenure.core.flows import NewFlow, jobs_of
 from tenure.core.job import ErrorInfo, LeaseRef, NewJob
 from tenure.core.limits import COMPLETED_TTL_MS
 
@@ -17,12 +19,18 @@ from tenure.core.limits import COMPLETED_TTL_MS
 class Completed(Struct, frozen=True, gc=False, tag=True):
     """The handler returned. `result` is encoded; with `result_ttl_ms` 0 no record is kept.
 
-    `follow`: jobs that are enqueued in the step that completes this one. They need `Feature.FLOWS`.
+    `follow`, `flows`: jobs and flows that are enqueued in the step that completes this one. They need `Feature.FLOWS`.
+    Those without an id are added to the group of this job.
     """
 
     result: bytes = b""
     result_ttl_ms: int = COMPLETED_TTL_MS
     follow: tuple[NewJob, ...] = ()
+    flows: tuple[NewFlow, ...] = ()
+
+    def jobs_after(self) -> Iterator[NewJob]:
+        """All jobs that follow this one, those in flows too."""
+        return chain(self.follow, jobs_of(*self.flows))
 
 
 class Retried(Struct, frozen=True, gc=False, tag=True):

@@ -48,8 +48,8 @@ class ResultPort(Protocol):
 class FlowPort(Protocol):
     """`Feature.FLOWS`. A completion with follow-up jobs is settled as any other."""
 
-    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
-        """Let a job follow one of the queue: it is enqueued when that one completes, or now if it has completed.
+    def follow(self, queue: str, id: str, job: NewJob | NewFlow) -> Steps[State | None]:
+        """Let a job or a flow follow a job of the queue: when that one completes, or now if it has completed.
 
         Return the state of that one; None: unknown. If it has ended otherwise, nothing was done.
         """
@@ -62,8 +62,8 @@ class FlowPort(Protocol):
         Redis leaves some or none of them added; the next call adds the rest.
         """
 
-    def text_of(self, job: NewJob) -> str:
-        """Write a job as `Shape.on_failed` has it: without spaces."""
+    def text_of(self, job: NewJob | NewFlow) -> str:
+        """Write a job or a flow as `Shape.on_failed` has it: without spaces."""
 
     def open_flow(self, flow: NewFlow) -> Steps[None]:
         """Make a group. Its members come later: jobs with the ids `core.flows.member_id` gives, and `Shape.flow`."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
 from tenure.core import limits
 from tenure.core.backoff import Backoff, OwnBackoff
 from tenure.core.errors import InvalidArgument, invalid
+from tenure.core.flows import NewFlow
 from tenure.core.functions import without_warning
 from tenure.core.job import NewJob
 from tenure.core.rates import LimitRule
@@ -28,6 +29,16 @@ class Call(Protocol):
     def task(self) -> str: ...
     @property
     def payload(self) -> bytes: ...
+
+
+@runtime_checkable
+class FlowCall(Protocol):
+    """A group or a chain, not yet enqueued."""
+
+    is_flow: bool
+
+    def following(self, client: Any, field: str, home: str = "", depth: int = 0) -> NewFlow:
+        """Return it as a flow that follows a job. `home`, `depth`: of the flow that gets it as one more member."""
 
 
 class BatchRule(Struct, frozen=True):
@@ -87,7 +98,7 @@ class TaskSpec:
     warned: set[str] = field(default_factory=set, compare=False, repr=False)
     limits: tuple[LimitRule, ...] = ()
     protocol_without_snooze: str = ""
-    follow: Callable[[Call], NewJob] | None = None
+    follow: Callable[[Call | FlowCall, str, str, int], NewJob | NewFlow] | None = None
 
 
 def not_a_call(value: object, field: str) -> InvalidArgument:

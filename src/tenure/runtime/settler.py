@@ -253,7 +253,7 @@ def _take(items: deque[Item], most: int) -> list[Item]:
     while items:
         held, outcome = items[0]
         if type(outcome) is Completed:
-            size += len(outcome.result) + sum(len(job.payload) for job in outcome.follow)
+            size += len(outcome.result) + sum(len(job.payload) for job in outcome.jobs_after())
         if batch and (len(batch) >= most or size > limits.MAX_CALL_BYTES):
             group = held.lease.group
             if not group or group != batch[-1][0].lease.group:

@@ -42,7 +42,7 @@ TICK: Final = "tick"
 TICKS: Final = "ticks"
 """The queue of the jobs of schedules, which only workers of S70 serve, and the file in which they are written down."""
 FLOWS: Final = ("flows", "other_flows")
-"""The queues of members of flows, and of what follows them, which only workers of S76 serve."""
+"""The queues of members of flows, and of what follows them, which only workers of S76 and S77 serve."""
 MISDEED: Final = "misdeed"
 MISDEED_IN_THREAD: Final = "misdeed_in_thread"
 MISDEED_APART: Final = "misdeed_apart"
@@ -126,7 +126,7 @@ def tick(name: str) -> None:
 
 
 def note_of_flow(*words: object) -> None:
-    """Write a line into the file of S76: the lines of all processes are in their order."""
+    """Write a line into the file of S76 and S77: the lines of all processes are in their order."""
     job = current_job()
     assert job is not None
     with (Path(os.environ[FOLDER]) / FLOWS[0]).open("a") as file:

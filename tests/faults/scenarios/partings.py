@@ -23,6 +23,11 @@ from tests.support.cluster import Cluster
 
 FOLLOWER: Final = "follower"
 """The user as whom the replicas log in."""
+FOLLOWS: Final = (
+    *("--user", FOLLOWER, "on", f">{FOLLOWER}", "+psync", "+replconf", "+ping"),
+    *("--masteruser", FOLLOWER, "--masterauth", FOLLOWER),
+)
+"""The options of nodes with that user: when a master refuses it, its replica gets nothing more."""
 LANES: Final = 6
 MOVES: Final = 6
 KEYS_AT_ONCE: Final = 3
@@ -48,8 +53,7 @@ def minority(stage: Stage) -> None:
     stage.spend(0.5)
     master, replica = cluster.owner(KEY), cluster.replica(KEY)
     began = time.monotonic()
-    master.command("ACL", "SETUSER", FOLLOWER, "off")
-    master.command("CLIENT", "KILL", "TYPE", "replica")
+    part_replica(master)
     buses.part(cluster.ports[master])
     stage.fault("partings")
 
@@ -83,7 +87,7 @@ def stalled(stage: Stage) -> None:
     master.pause()
     stage.fault("stalls")
     stage.add(3, jobs.STEP, 30)
-    stage.until(lambda: _is_master(replica), "the replica of the stalled master was to take over")
+    stage.until(lambda: is_master(replica), "the replica of the stalled master was to take over")
     _spare_replicated(stage, began)
     stage.add(stage.size, jobs.STEP, 5)
     master.resume()
@@ -203,9 +207,8 @@ def _fill_lanes(stage: Stage, app: Tenure, count: int) -> None:
 
 def _replicated(stage: Stage, buses: Buses | None = None) -> Cluster:
     """A cluster with a replica of each master, and workers; writes wait for the replica."""
-    options = ("--masteruser", FOLLOWER, "--masterauth", FOLLOWER) if buses is not None else ()
-    user = ("--user", FOLLOWER, "on", f">{FOLLOWER}", "+psync", "+replconf", "+ping") if buses is not None else ()
-    made = Cluster(stage.binary, replicas=1, node_timeout_ms=NODE_TIMEOUT_MS, options=(*user, *options), buses=buses)
+    options = FOLLOWS if buses is not None else ()
+    made = Cluster(stage.binary, replicas=1, node_timeout_ms=NODE_TIMEOUT_MS, options=options, buses=buses)
     cluster = stage.open.enter_context(made)
     stage.sampling = False
     environment = {DURABLE: "1"}
@@ -221,7 +224,13 @@ def _spare_replicated(stage: Stage, began: float) -> None:
     stage.diary.write(Event(Op.WINDOW, ms=ms, phase="durable"))
 
 
-def _is_master(node: RedisServer) -> bool:
+def part_replica(master: RedisServer) -> None:
+    """Nothing of what this master writes from now on reaches its replica."""
+    master.command("ACL", "SETUSER", FOLLOWER, "off")
+    master.command("CLIENT", "KILL", "TYPE", "replica")
+
+
+def is_master(node: RedisServer) -> bool:
     try:
         return bool(node.command("ROLE")[0] == b"master")
     except RedisError:

@@ -208,8 +208,8 @@ class NativeClusterEngine(NativeEngine):
         """A limit of another queue rests by a call of its own after the settlement, and not if its node is lost."""
         others: list[tuple[str, str, int]] = []
         for lease, outcome in settlements:
-            if isinstance(outcome, Completed) and outcome.follow:
-                yield from self._flows.prepare(outcome.follow)
+            if isinstance(outcome, Completed) and (outcome.follow or outcome.flows):
+                yield from self._flows.prepare(outcome.jobs_after())
             if isinstance(outcome, Retried) and outcome.limit is not None:
                 queue = yield from self._home_of_rest(outcome.limit)
                 if queue is not None and queue != lease.record.queue:

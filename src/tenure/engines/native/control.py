@@ -39,9 +39,10 @@ class NativeController(NativeInspector):
     """Acting half of the native engine."""
 
     def copied(self, steps: Steps[T], ids: tuple[str, ...]) -> Steps[T]:
-        """Run a write after which another node forgets these jobs. Raises `NotDurable` if too few replicas have it.
+        """Run a write after which another node forgets these jobs, or a read of what another node gets. Raises
+        `NotDurable` if too few replicas have what was written.
 
-        Nothing to wait for on one server: a replica that has the deletion has the copy before it.
+        Nothing to wait for on one server: a replica that has the later write has the one before it.
         """
         return (yield from steps)
 

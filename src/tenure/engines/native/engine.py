@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Protocol
 from tenure.core import limits
 from tenure.core.engine import Feature, Maintained, Trait
 from tenure.core.errors import QueueFull, ReplyError
+from tenure.core.flows import NewFlow
 from tenure.core.job import Enqueued, JobView, Lease, NewJob, State
 from tenure.core.minutes import Ends
 from tenure.core.partitions import split_place
@@ -204,7 +205,7 @@ class NativeEngine(NativeScheduler, NativeController):
         name, partition = split_place(queue) if "/" in queue else (queue, 0)
         return Lease(worker, int(token), read_record(name, id, data), failures, crashes, alone_ms, "", partition)
 
-    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+    def follow(self, queue: str, id: str, job: NewJob | NewFlow) -> Steps[State | None]:
         return self._flows.follow_in(queue, id, job)
 
     def progress(self, lease: Lease, progress: Progress) -> Steps[bool]:

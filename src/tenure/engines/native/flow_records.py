@@ -1,25 +1,9 @@
-"""How flows are written for the scripts, and read."""
+"""How flows are read."""
 
 from __future__ import annotations
 
-from tenure.core.flows import Element, FlowState, FlowView, NewFlow, flow_id
+from tenure.core.flows import FlowState, FlowView, flow_id
 from tenure.engines.kit.encoding import as_text, fields_of
-from tenure.engines.native.records import write_record
-from tenure.engines.native.wire import follow_args, packed
-
-
-def write_element(element: Element | None) -> bytes:
-    """A part of a flow as lua/flows/lib/flow.lua has it. The record of a call that takes results is in two parts."""
-    if element is None:
-        return b""
-    if isinstance(element, NewFlow):
-        kind = "chain" if element.is_chain else "group"
-        return packed(("", element.id, kind, str(int(element.results)), *map(write_element, element.members)))
-    queue, id, record, due, rule = follow_args(element.job)
-    if not element.takes_results:
-        return packed((queue, id, record, due, rule))
-    head = write_record(element.job).partition(b"\n")[0]
-    return packed((queue, id, head + b"\n[[", due, rule, b"],{}]"))
 
 
 def read_flow(queue: str, id: bytes, fields: list[bytes]) -> FlowView:

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tenure.core import limits
-from tenure.core.errors import InvalidArgument, TenureError, UnsupportedFeature, is_silent
+from tenure.core.errors import InvalidArgument, NotDurable, TenureError, UnsupportedFeature, is_silent
 from tenure.core.flows import FlowState, FlowView, NewFlow, jobs_of, member_id
 from tenure.core.job import NewJob, Refused, State
 from tenure.core.partitions import split_place
@@ -24,18 +24,18 @@ from tenure.core.steps import Arg, Command, Steps
 from tenure.engines.kit.chunks import Part, chunks, weight_of
 from tenure.engines.kit.encoding import as_bytes, as_text, number_of
 from tenure.engines.native.control import NativeController
-from tenure.engines.native.flow_records import read_flow, write_element
+from tenure.engines.native.flow_records import read_flow
 from tenure.engines.native.keys import decoded, encoded
 from tenure.engines.native.members import GONE, NOWHERE, Members, WholeQueues
 from tenure.engines.native.records import read_record
-from tenure.engines.native.wire import WOKE, follow_args, packed
+from tenure.engines.native.wire import WOKE, follow_args, packed, write_element
 
 SENT: Final = b"~"
 """The end of the answer of a script that has left jobs for other queues."""
 SENDERS: Final = frozenset({"follow", "flow_start", "retry"})
 """The scripts of clients that do so."""
-WORDS: Final = frozenset({b"end", b"add"})
-"""The rules of what is no job: word of a member for its group."""
+WORDS: Final = frozenset({b"end", b"add", b"start"})
+"""The rules of what is no job: word of a member for its group, or a flow."""
 TOO_MANY: Final = b"+"
 """The answer of lua/flows/follow.lua for a job that has as many follow-up jobs as it may have."""
 QUEUES_MOST: Final = 10
@@ -87,10 +87,10 @@ class NativeFlows:
         self._away: dict[str, float] = {}
         """Places that did not take jobs, and until when only maintenance tries again."""
 
-    def text_of(self, job: NewJob) -> str:
+    def text_of(self, job: NewJob | NewFlow) -> str:
         return quote(packed(follow_args(job)), safe="")
 
-    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+    def follow(self, queue: str, id: str, job: NewJob | NewFlow) -> Steps[State | None]:
         return self._whole.follow(queue, id, job)
 
     def open_flow(self, flow: NewFlow) -> Steps[None]:
@@ -279,9 +279,9 @@ class NativeFlows:
         for number in words.keys() - dict(noted).keys():
             yield from self._change(queue, member_id(id, number), "report", "")
 
-    def follow_in(self, place: str, id: str, job: NewJob) -> Steps[State | None]:
+    def follow_in(self, place: str, id: str, job: NewJob | NewFlow) -> Steps[State | None]:
         """As `follow`, in one place of a queue."""
-        yield from self._prepare([job])
+        yield from self._prepare(jobs_of(job) if isinstance(job, NewFlow) else [job])
         reply = yield from self._engine._act("follow", place, as_bytes(id), *follow_args(job))
         if reply == TOO_MANY:
             raise InvalidArgument(f"Job {id!r} has {limits.MAX_FOLLOW:,} follow-up jobs already, which is the most.")
@@ -327,7 +327,12 @@ class NativeFlows:
         refused: dict[str, Refused] = {}
         places = [place]
         for _ in range(ROUNDS_MOST):
-            pages = yield from self._engine._ask("outgoing", places[0], QUEUES_MOST, JOBS_MOST)
+            asking = self._engine._ask("outgoing", places[0], QUEUES_MOST, JOBS_MOST)
+            try:
+                # What a failover of this place can undo comes again, under other numbers: no other place may know it.
+                pages = yield from self._engine.copied(asking, ())
+            except NotDurable as error:
+                refused[places[0]], pages = Refused(split_place(places[0])[0], str(error)), []
             moved = left = 0
             for name, *jobs in pages:
                 to = decoded(as_text(name))

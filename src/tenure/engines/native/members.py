@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from tenure.core import flows, limits
+from tenure.core.flows import NewFlow
 from tenure.core.job import JobView, NewJob, State
 from tenure.core.shape import CancelAnswer
 from tenure.core.steps import Command, Steps
@@ -22,7 +23,7 @@ GONE: Final = f"{State.CANCELLED.value} {NOWHERE}\n".encode()
 class WholeQueues(Protocol):
     """The engine that sees a queue as a whole, however many partitions it has."""
 
-    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]: ...
+    def follow(self, queue: str, id: str, job: NewJob | NewFlow) -> Steps[State | None]: ...
 
     def cancel_each(self, queue: str, ids: Sequence[str], reason: str) -> Steps[list[CancelAnswer]]: ...
 

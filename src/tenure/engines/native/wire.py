@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from tenure.core.errors import QueueFull, ReplyError
-from tenure.core.flows import is_only_member
+from tenure.core.flows import Callback, Element, NewFlow, home_of, is_only_member
 from tenure.core.job import Enqueued, JobRecord, Lease, NewJob
 from tenure.core.outcome import Completed, Outcome, Retried
 from tenure.core.shape import PLAIN, Conflict, Until
@@ -134,15 +134,33 @@ _BAD_ENDS, _BAD_END_WEIGHT = frozenset("fbx"), 5
 """Failed, broken, cancelled, as lua/settle.lua calls them: the whole record is kept, and each is written by itself."""
 
 
-def follow_args(job: NewJob) -> tuple[str | bytes, ...]:
+def follow_args(job: NewJob | NewFlow) -> tuple[str | bytes, ...]:
     """queue id record due rule, as lua/flows/lib/sending.lua has them."""
+    if isinstance(job, NewFlow):
+        return encoded(job.queue), as_bytes(job.id), write_element(job), str(job.keep_ms), "start"
     return encoded(job.queue), as_bytes(job.id), write_record(job), _due(job), _rule(job)
 
 
-def _follow_row(job: NewJob, member: JobRecord) -> tuple[str | bytes, ...]:
-    """A follow-up job; or a job without an id, which is one more member of the flow that the completed job is in."""
-    row = follow_args(job)
-    return row if job.id else (encoded(member.shape.flow[2:]), as_bytes(member.id), packed(row), "", "add")
+def _follow_row(job: NewJob | NewFlow, member: JobRecord) -> tuple[str | bytes, ...]:
+    """What follows a job; or, without an id, one more member of the flow that the completed job is in."""
+    if job.id:
+        return follow_args(job)
+    definition = write_element(job if isinstance(job, NewFlow) else Callback(job))
+    return encoded(home_of(member.shape.flow)), as_bytes(member.id), definition, "", "add"
+
+
+def write_element(element: Element | None) -> bytes:
+    """A part of a flow as lua/flows/lib/flow.lua has it. The record of a call that takes results is in two parts."""
+    if element is None:
+        return b""
+    if isinstance(element, NewFlow):
+        kind = "chain" if element.is_chain else "group"
+        return packed(("", element.id, kind, str(int(element.results)), *map(write_element, element.members)))
+    queue, id, record, due, rule = follow_args(element.job)
+    if not element.takes_results:
+        return packed((queue, id, record, due, rule))
+    head = write_record(element.job).partition(b"\n")[0]
+    return packed((queue, id, head + b"\n[[", due, rule, b"],{}]"))
 
 
 def _is_plain(row: tuple[str | bytes, ...]) -> bool:
@@ -168,12 +186,13 @@ def outcome_part(position: int, lease: Lease, outcome: Outcome) -> Part:
     size, weight = len(body), 1 if is_only_member(record.shape) else 1 + weight_of(record.shape)
     if type(outcome) is Completed:
         head = head_of(record) if ms else ""  # of an end that is not kept, nothing is
-        if outcome.follow:
-            rows = tuple(_follow_row(job, record) for job in outcome.follow)
+        if outcome.follow or outcome.flows:
+            parts: tuple[NewJob | NewFlow, ...] = (*outcome.follow, *outcome.flows)
+            rows = tuple(_follow_row(one, record) for one in parts)
             is_plain = record.shape is PLAIN and not lease.partition and all(map(_is_plain, rows))
             is_here = is_plain and {row[0] for row in rows} == {encoded(record.queue)}
             kind, body = "n" if is_here else "t", packed((body, *rows))
-            size, weight = len(body), weight + sum([2 + weight_of(job.shape) for job in outcome.follow])
+            size, weight = len(body), weight + sum([2 + weight_of(job.shape) for job in outcome.jobs_after()])
     elif kind in _BAD_ENDS:
         size, weight = size + len(record.payload), weight + _BAD_END_WEIGHT
     elif isinstance(outcome, Retried) and outcome.deferred:

@@ -23,7 +23,7 @@ from tenure.core.backoff import Backoff
 from tenure.core.text import cut, how_it_ended
 from tenure.runtime.isolation.messages import ANSWERS, Answer, BadMessage, Order, RunJob, Setup, Unpacker, pack
 from tenure.runtime.jobs.held import Held
-from tenure.runtime.jobs.job import MAX_FOLLOW_BYTES
+from tenure.runtime.jobs.members import MAX_FOLLOW_BYTES
 from tenure.runtime.jobs.overrun import WATCH_MS
 
 PROCESS_KILL_MS: Final = 5 * limits.SECOND

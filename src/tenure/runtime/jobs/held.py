@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 from msgspec import Struct, structs
 
 from tenure.core import limits
+from tenure.core.flows import NewFlow
 from tenure.core.job import Lease, LeaseRef, NewJob, Token
 from tenure.core.outcome import Cancelled, Outcome
 from tenure.core.shape import Until
@@ -176,7 +177,8 @@ class Held(Run, eq=False):
     cancelled: str | None = None
     """The reason of a cancel request, perhaps empty; None without a request."""
     follow: tuple[NewJob, ...] = ()
-    """Jobs that are enqueued when this one completes."""
+    flows: tuple[NewFlow, ...] = ()
+    """Jobs and flows that are enqueued when this one completes."""
     answered: bool = False
     """The handler has decided its outcome before the batch ended."""
     services: Any = None

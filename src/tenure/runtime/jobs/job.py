@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -22,18 +22,16 @@ from tenure.core.signals import Fail, JobCancelled, Retry
 from tenure.core.stores import visible
 from tenure.runtime.jobs import outcomes
 from tenure.runtime.jobs.awaits import Awaits
-from tenure.runtime.jobs.members import JobGroup
+from tenure.runtime.jobs.members import JobGroup, follow
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from tenure.core.job import Lease, NewJob
+    from tenure.core.job import Lease
     from tenure.core.outcome import Outcome
-    from tenure.core.task import Call
+    from tenure.core.task import Call, FlowCall
     from tenure.runtime.jobs.held import Batch, Held
 
-MAX_FOLLOW_BYTES: Final = 1024 * 1024
-"""The most bytes of the payloads of all follow-up jobs of one job."""
 _current: ContextVar[Held] = ContextVar("tenure_job")
 
 
@@ -175,8 +173,8 @@ class Job:
         """
         self._services.progress(self._held, progress_of(current, total, text))
 
-    def then(self, *calls: Call) -> None:
-        """Enqueue these calls in the step that completes this job, and never otherwise.
+    def then(self, *calls: Call | FlowCall) -> None:
+        """Enqueue these calls, groups and chains in the step that completes this job, and never otherwise.
 
             @app.task
             def fetch(url: str) -> None:
@@ -188,7 +186,7 @@ class Job:
         `InvalidArgument` (also for a persistent job, and for more than 1,000 calls or 1 MiB of payloads in one job),
         `PayloadTooLarge` and `UnsupportedFeature`.
         """
-        self._follow("then", calls, lambda job: job)
+        follow(self._held, "then", calls)
 
     @property
     def group(self) -> JobGroup:
@@ -196,18 +194,7 @@ class Job:
 
         current_job().group.add(visit.call(link))
         """
-        return JobGroup(self._held.lease.record.shape.flow, self._follow)
-
-    def _follow(self, name: str, calls: Iterable[Call], as_it_is: Callable[[NewJob], NewJob]) -> None:
-        held, make = self._held, self._held.spec.follow
-        if held.persistent or make is None:
-            raise InvalidArgument(f"{name}: a persistent job never completes, so nothing can follow it.")
-        jobs = (*held.follow, *(as_it_is(make(call)) for call in calls))
-        size = sum(len(job.payload) for job in jobs)
-        if len(jobs) > limits.MAX_FOLLOW or size > MAX_FOLLOW_BYTES:
-            most = f"at most {limits.MAX_FOLLOW:,} follow-up jobs with {MAX_FOLLOW_BYTES:,} bytes of payloads"
-            raise invalid(name, most, f"{len(jobs):,} with {size:,} bytes")
-        held.follow = jobs
+        return JobGroup(self._held)
 
     def complete(self, result: object = None) -> None:
         """Complete this job of a batch before the batch has ended. Takes effect at once; allowed once per job.
@@ -339,8 +326,8 @@ def progress(current: float, total: float | None = None, text: str = "") -> None
         job.progress(current, total, text)
 
 
-def then(*calls: Call) -> None:
-    """Enqueue these calls in the step that completes the running job; see `Job.then`.
+def then(*calls: Call | FlowCall) -> None:
+    """Enqueue these calls, groups and chains in the step that completes the running job; see `Job.then`.
 
         @app.task
         def fetch(url: str) -> None:

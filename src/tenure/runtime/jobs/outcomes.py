@@ -51,11 +51,11 @@ def outcome_of_return(held: Held, value: object, random: Random) -> Outcome:
     if held.cancelled is not None and held.persistent:
         return Cancelled(held.cancelled)
     if held.spec.result_ttl_ms == 0 and held.spec.on_success is None and not wants_result(held.lease.record.shape):
-        return Completed(b"", 0, held.follow) if held.follow else _NOT_KEPT
+        return Completed(b"", 0, held.follow, held.flows) if held.follow or held.flows else _NOT_KEPT
     result = _encoded(held, value)
     if result.startswith(_NOTE) and wants_result(held.lease.record.shape):
         return Failed(ErrorInfo("ResultError", "The flow needs the result, which cannot be stored."))
-    return Completed(result, held.spec.result_ttl_ms, held.follow)
+    return Completed(result, held.spec.result_ttl_ms, held.follow, held.flows)
 
 
 def _made(kind: type[BaseException]) -> BaseException:

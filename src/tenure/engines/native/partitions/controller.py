@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from tenure.core import limits, names
 from tenure.core.errors import ReplyError, TenureError, Unreachable, UnsupportedFeature, invalid, is_silent
+from tenure.core.flows import NewFlow
 from tenure.core.job import NewJob, State
 from tenure.core.partitions import PartitionMap, place_of, share_of, split_place
 from tenure.core.schedules.schedule import ScheduleSpec, Tick, Ticked
@@ -58,7 +59,7 @@ class PartitionedController(PartitionedInspector):
     def discard(self, queue: str, id: str) -> Steps[bool]:
         return (yield from self._first(queue, id, lambda place: self.native.discard(place, id), False))
 
-    def follow(self, queue: str, id: str, job: NewJob) -> Steps[State | None]:
+    def follow(self, queue: str, id: str, job: NewJob | NewFlow) -> Steps[State | None]:
         return (yield from self._first(queue, id, lambda place: self.native.follow(place, id, job), None))
 
     def cancel(self, queue: str, id: str, reason: str = "") -> Steps[CancelAnswer]:

@@ -340,7 +340,8 @@ class PartitionedEngine(PartitionedProducer):
 
 def _may_wake(lease: Lease, outcome: Outcome) -> bool:
     """Whether the end of a lease may make a job ready: its own, the next one of its lane, or one that waits for it."""
-    return lease.record.shape is not PLAIN or not isinstance(outcome, Completed) or bool(outcome.follow)
+    ends_alone = isinstance(outcome, Completed) and not outcome.follow and not outcome.flows
+    return lease.record.shape is not PLAIN or not ends_alone
 
 
 def _of_queue(lease: Lease) -> Lease:

@@ -1,5 +1,5 @@
 -- take: add jobs that another queue has sent, once; or send them on to the partition that they belong to. Note what has
--- become of members of groups.
+-- become of members of groups, and start flows.
 -- KEYS[1] prefix
 -- ARGV config source (number id record due rule)...
 -- source: the place of a queue that sends them, in the order of their numbers.
@@ -14,7 +14,7 @@ local last = tonumber(call('HGET', key('in'), source) or 0)
 for i = 3, #ARGV, 5 do
   local number = tonumber(ARGV[i])
   if number > last then
-    if ARGV[i + 4] == 'end' or ARGV[i + 4] == 'add' then
+    if string.find(ARGV[i + 4], '^%l') then -- no job
       words[#words + 1] = { '', unpack(ARGV, i + 1, i + 4) }
     else
       found[#found + 1] = { sending.queue, unpack(ARGV, i + 1, i + 4) }

@@ -218,10 +218,11 @@ end
 
 -- Note what has become of members: words as lib sending has them, with the id of the member, `<id of the
 -- group>.<number>`, and `<state> <queue>`, newline, its result; `+` stands for a flow. With the rule `add`: the
--- definition of one more member.
+-- definition of one more member. With the rule `start`: a flow that is no member.
 function flow.note(words)
   local groups = {}
   for _, word in ipairs(words) do
+    if word[5] == 'start' and not flow.of(word[2]) then flow.start(unpack(word, 2, 4)) end
     local id, n = string.match(word[2], '^(.*)%.(%d+)$')
     if id and groups[id] == nil then
       groups[id] = flow.of(id) or false -- false: it is forgotten

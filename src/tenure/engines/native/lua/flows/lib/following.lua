@@ -18,7 +18,7 @@ function following.read(jobs, source)
   call('ZCARD', key('scheduled'))
   for _, entry in ipairs(jobs) do
     local queue, job = entry[1], { unpack(entry, 2, 5) }
-    local is_here = queue == sending.queue and entry[5] ~= 'add'
+    local is_here = queue == sending.queue and not string.find(entry[5], '^%l')
     if is_here then queue = routing.next_place(job, source) end
     if entry[5] == 'add' then
       adds[#adds + 1] = entry

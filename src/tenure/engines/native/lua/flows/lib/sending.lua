@@ -2,7 +2,8 @@
 -- their numbers, each as MessagePack: {number, id, record, due, rule}; `outs` names the queues that such jobs go to.
 -- Numbers grow as tokens do, so that the other queue can ignore what it has taken: a counter that a failover sets back
 -- would name new jobs as earlier ones.
--- `rule` `end` or `add`: no job, but word of a member for its group: see lib flow.
+-- A rule that begins with a letter: no job. `end` or `add`: word of a member for its group; `start`: a flow to start,
+-- with the time that it is kept as `due`: see lib flow.
 -- Needs: clock, digits. Defines: sending. Redis: reads and writes.
 --@include lazy
 local sending = setmetatable({ function(my)
@@ -51,8 +52,8 @@ local sending = setmetatable({ function(my)
     return { string.sub(home, 3), id, state .. ' ' .. my.queue .. '\n' .. (result or ''), '', 'end' }
   end
 
-  -- Send the job that is to follow a bad end: the word o of the shape of the job that has ended. Its id gets a number,
-  -- as a job that is retried may end so again, and a header names that job.
+  -- Send what is to follow a bad end: the word o of the shape of the job that has ended. Its id gets a number, as a job
+  -- that is retried may end so again. A header of a job names that job, and a flow has none.
   function my.report(word, id)
     local number = digits(next_numbers(1))
     local text = string.gsub(word, '%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
@@ -61,6 +62,7 @@ local sending = setmetatable({ function(my)
       .. string.gsub(id, '[^%w_.~-]', function(char) return string.format('%%%02X', string.byte(char)) end)
     local task, rest = string.match(record, '^(%S+)(.*)$')
     local headers = string.sub(rest, 1, 3) == ' h=' and '&' .. string.sub(rest, 4) or rest
-    my.send({ { queue, own_id .. '-' .. number, task .. ' h=failed_job=' .. ended .. headers, due, rule } })
+    if rule ~= 'start' then record = task .. ' h=failed_job=' .. ended .. headers end
+    my.send({ { queue, own_id .. '-' .. number, record, due, rule } })
   end
 end }, lazy)
