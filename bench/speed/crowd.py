@@ -103,8 +103,8 @@ def wait_times(stage: Stage, size: int, quick: bool) -> Crowded:
 def table(found: CrowdFound) -> str:
     one = found.sizes[0]
     lines = [
-        "| idle workers | p50, to one worker | p99, to one worker | p50 (ms) | p99 (ms) | commands a job | idle: commands a second | "
-        "% of a core | MB |",
+        "| idle workers | p50, to one worker | p99, to one worker | p50 (ms) | p99 (ms) | commands a job | "
+        "at rest: commands a second | % of a core | MB |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
