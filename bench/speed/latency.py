@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from bench.processes import members_of
@@ -28,7 +29,7 @@ def quiet(
         worker = stage.workers.start()
         waits = latency(stage, kind_of(facts), count)
         time.sleep(REST_S)
-        return {"latency_p50": percentile(waits, 0.5), "latency_p99": waits, **idle(stage, worker, seconds)[0]}
+        return {"latency_p50": percentile(waits, 0.5), "latency_p99": waits, **idle(stage, [worker], seconds)[0]}
 
 
 def pick_up(adapter: Adapter, facts: Facts, server: RedisServer, count: int) -> dict[str, float]:
@@ -53,9 +54,9 @@ def latency(stage: Stage, kind: str, count: int) -> list[float]:
     return waits[WARM:]
 
 
-def idle(stage: Stage, worker: str, seconds: float) -> tuple[dict[str, float], Counter[str]]:
-    """What the worker does in these seconds, in which there are no jobs; and its commands by name."""
-    members = list(members_of(worker))
+def idle(stage: Stage, workers: Iterable[str], seconds: float) -> tuple[dict[str, float], Counter[str]]:
+    """What the workers do in these seconds, in which there are no jobs; and their commands by name."""
+    members = [pid for worker in workers for pid in members_of(worker)]
     before, began = threads_ns(members), time.monotonic()
     commands = sent(stage.server, seconds)
     cpu, took = spent_s(before, threads_ns(members)), time.monotonic() - began

@@ -39,7 +39,8 @@ SECTIONS: Final = (
         "crowd",
         "Pick-up with many idle workers",
         "The same latency as above, when this number of worker processes waits for a job: one of them is to be woken, "
-        "not all. Commands include the ones that Redis runs in scripts, and the commands of the idle workers.",
+        "not all. Commands of a job include the ones that Redis runs in scripts, and those of the idle workers. The "
+        "last columns are what all workers take together while there are no jobs.",
         crowd.CrowdFound,
         crowd.measure,
         crowd.table,

@@ -27,6 +27,14 @@ async def test_calls_of_one_moment_share_a_connection_and_waits_do_not(server: R
     await driver.close()
 
 
+async def test_a_wait_leaves_no_timer_that_would_wake_the_loop(server: RedisServer) -> None:
+    driver = AsyncDriver(server.url)
+    await driver.run(command("BLPOP", "list", "1.1", block_ms=1_100))
+    timers = [one for one in asyncio.get_running_loop()._scheduled if not one.cancelled()]  # type: ignore[attr-defined]
+    assert not [one for one in timers if "AsyncLink._watch" in repr(one)]
+    await driver.close()
+
+
 async def test_an_error_belongs_to_its_own_call(server: RedisServer) -> None:
     driver = AsyncDriver(server.url)
     await driver.run(command("SET", "text", "x"))

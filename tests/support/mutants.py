@@ -88,9 +88,14 @@ _PLAIN: Final = (
         ("claim",),
     ),
     Mutant("late-copy-runs", "if last and tonumber(last) > tonumber(number) then", "if false then"),
-    Mutant("claim-plain-while-paused", " or call('HGET', key('settings'), 'paused')", "", ("claim",)),
+    Mutant(
+        "claim-plain-while-paused",
+        "has_settings > 0 and call('HGET', key('settings'), 'paused')",
+        "false",
+        ("claim",),
+    ),
     Mutant("claim-plain-while-work-is-due", "next_ms == 0 or since < 0", "since < 0", ("claim",)),
-    Mutant("claim-plain-in-a-newer-layout", " or (tonumber(layout) or 1) ~= 1 or", " or", ("claim",)),
+    Mutant("claim-plain-in-a-newer-layout", " or (tonumber(layout) or 1) ~= 1 then", " then", ("claim",)),
     Mutant("claim-calm-beside-limits", "  and not limited_jobs and not expired", "  and not expired", ("claim_full",)),
     Mutant("claim-calm-beside-expired", " and not expired and (tonumber", " and (tonumber", ("claim_full",)),
     Mutant("claim-from-unchecked-lists", "  check_waiting()\n  has_only_lanes", "  has_only_lanes", ("claim_full",)),
@@ -99,8 +104,10 @@ _PLAIN: Final = (
         "claim-plain-beside-suspects", "'EXISTS', key('isolated'), key('turns')", "'EXISTS', key('turns')", ("claim",)
     ),
     Mutant("claim-plain-beside-lanes", "key('turns'), key('priorities'), key('holds')", "key('holds')", ("claim",)),
-    Mutant("claim-plain-on-hold", "key('holds'),\n    key('ghosts'),", "key('ghosts'),", ("claim",)),
-    Mutant("claim-plain-beside-tombstones", "key('ghosts'), key('suspects')", "key('suspects')", ("claim",)),
+    Mutant("claim-plain-on-hold", "key('holds'), key('ghosts'),", "key('ghosts'),", ("claim",)),
+    Mutant("claim-counts-no-tries", "if has_tries > 0 then", "if false then", ("claim",)),
+    Mutant("claim-wakes-no-other", "#ids >= most and call('LLEN', key('ready')) or 0", "0", ("claim",)),
+    Mutant("claim-plain-beside-tombstones", "key('ghosts'),\n  key('suspects'),", "key('suspects'),", ("claim",)),
     Mutant("settle-plain-while-watched", "key('watched'), key('cancelling')", "key('cancelling')", ("settle",)),
     Mutant(
         "settle-plain-with-tries", "'EXISTS', key('tries'), key('watched')", "'EXISTS', key('watched')", ("settle",)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tenure.core.job import JobRecord, Lease
-from tenure.runtime.handlers.blocked import LoopWatch
+from tenure.runtime.handlers.blocked import REST_LOOKS, LoopWatch
 
 LEASE = Lease("w", 1, JobRecord("a", "q", b"", 0, task="shop.send"), 0, 0)
 
@@ -105,3 +106,59 @@ async def test_a_slow_machine_is_no_block(caplog):
     await asyncio.sleep(0)
     bench.end()
     assert caplog.messages == []
+
+
+class Waits:
+    """In place of the event of the thread: notes for how long it would wait."""
+
+    def __init__(self, watch: LoopWatch, *then: Callable[[], None]) -> None:
+        self.waits: list[float | None] = []
+        self._watch, self._then = watch, list(then)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        if timeout is None:
+            if not self._then:
+                self._watch.close()
+            else:
+                self._then.pop(0)()
+        return True
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+async def test_the_thread_of_an_idle_worker_sleeps_until_a_job_comes():
+    bench = Bench()
+    bench.watch.rest()
+
+    def a_job_comes() -> None:
+        bench.watch.turned()
+        bench.watch.look()
+        bench.watch.rest()
+
+    bench.watch._woken = waits = Waits(bench.watch, a_job_comes)  # type: ignore[assignment]
+    bench.watch._run()
+    asleep = [n for n, one in enumerate(waits.waits) if one is None]
+    assert asleep[0] == REST_LOOKS
+    assert len(asleep) == 2
+
+
+async def test_a_block_is_seen_when_it_begins_as_the_thread_falls_asleep(caplog):
+    """The loop turns between the look and the sleep: the thread must not sleep through the block."""
+    bench = Bench()
+    bench.watch.rest()
+    looks = iter(range(REST_LOOKS + 1))
+
+    def since() -> float | None:
+        if next(looks) == REST_LOOKS:
+            bench.watch.turned()
+            bench.watch._has_ended = True
+        return None
+
+    bench.watch._running_since = since
+    bench.watch._woken = waits = Waits(bench.watch)  # type: ignore[assignment]
+    bench.watch.look = lambda: None  # type: ignore[method-assign]
+    bench.watch._run()
+    assert None not in waits.waits

@@ -21,7 +21,7 @@ from tenure.core.hints import did_you_mean
 from tenure.core.task import TaskSpec
 from tenure.manage.checks import inspect_all
 from tenure.manage.preflight import Inspection
-from tenure.processes.health import HEALTH_MS
+from tenure.processes.health import HEALTH_IDLE_MS, HEALTH_MS
 from tenure.processes.link import KeeperLink, ParentSocket
 from tenure.processes.messages import StatusReport, StopOrder, WorkerState
 from tenure.processes.overdue import Timeouts
@@ -298,20 +298,23 @@ def _check_url(url: str) -> None:
 
 
 async def _report(worker: Worker, keeper: KeeperLink) -> None:
-    """Send the status to the parent every second, and each new state at once."""
+    """Send the status to the parent: each new state at once, every second while jobs are held, else more rarely."""
     ready = asyncio.ensure_future(worker.until_ready())
-    changes = {ready, asyncio.ensure_future(worker.until_stopping())}
+    stopping = asyncio.ensure_future(worker.until_stopping())
+    changes = {ready, stopping}
     try:
         while True:
-            timeout_s = HEALTH_MS / limits.SECOND
-            if changes:
-                _, changes = await asyncio.wait(changes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            else:
-                await asyncio.sleep(timeout_s)
-            keeper.tell(_status_of(worker, ready.done()))
+            is_idle = ready.done() and not stopping.done() and worker.is_idle
+            timeout_s = (HEALTH_IDLE_MS if is_idle else HEALTH_MS) / limits.SECOND
+            busy = asyncio.ensure_future(worker.until_busy() if is_idle else asyncio.sleep(timeout_s))
+            ended, _ = await asyncio.wait({*changes, busy}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            busy.cancel()
+            changes -= ended
+            if ended != {busy} or not is_idle:  # a job that has just begun is reported a second later
+                keeper.tell(_status_of(worker, ready.done()))
     finally:
-        for change in changes:
-            change.cancel()
+        for task in (ready, stopping, busy):
+            task.cancel()
 
 
 def _status_of(worker: Worker, was_ready: bool) -> StatusReport:

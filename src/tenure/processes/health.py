@@ -22,7 +22,9 @@ HEALTH_READY_MS: Final = 15 * limits.SECOND
 HEALTH_LIVE_MS: Final = limits.MINUTE
 """A worker without a good reply of Redis for this long is not live. It keeps trying."""
 HEALTH_MS: Final = 1 * limits.SECOND
-"""How often a worker reports its health: in its file, and to its parent."""
+"""How often a worker reports its health: in its file, and to its parent while it holds jobs."""
+HEALTH_IDLE_MS: Final = 5 * limits.SECOND
+"""How often a worker without jobs reports to its parent."""
 
 
 class Health(Struct, frozen=True):

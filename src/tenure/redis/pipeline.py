@@ -25,6 +25,9 @@ CALLS_PER_WRITE: Final = 32
 
 _REFUSAL: Final = 4 * 1024
 """Bytes that are read of a connection that the server closed before its first call."""
+_RARE_S: Final = 1.0
+"""When the last reply comes so long after the one before it, the timer is stopped: on a connection with rare calls it
+would wake the loop after each of them. With many calls, to let it run costs less."""
 _MORE: Final = False
 """What the reader returns for an incomplete reply."""
 
@@ -51,6 +54,7 @@ class AsyncLink(Link, asyncio.Protocol):
     """
 
     __slots__ = (
+        "_emptied",
         "_flushing",
         "_has_room",
         "_loop",
@@ -82,7 +86,7 @@ class AsyncLink(Link, asyncio.Protocol):
         self._over = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._silence_s = 0.0
-        self.heard = self._loop.time()
+        self.heard = self._emptied = self._loop.time()
         self.number = 0
         """The id that Redis has given it, where it is known."""
         self.receiver: Callable[[Reply], None] | None = None
@@ -218,6 +222,11 @@ class AsyncLink(Link, asyncio.Protocol):
                     raise InvalidReply("a reply to no call")
         except (ErrorReply, InvalidReply) as error:
             self._end(error)
+        if not waiting:
+            if self._timer is not None and self.heard - self._emptied >= _RARE_S:
+                self._timer.cancel()
+                self._timer = None
+            self._emptied = self.heard
         if self._retired:
             self.retire()
         elif self._has_room is not None:

@@ -22,7 +22,7 @@ from tenure.redis.connector import Connector
 from tenure.redis.link import BlockingLink, pack
 from tenure.redis.replies import Reaction
 
-PING_MS: Final = 5 * limits.SECOND
+PING_MS: Final = 10 * limits.SECOND
 """How often a quiet subscription sends a PING."""
 
 _PING_S: Final = PING_MS / 1000

@@ -132,6 +132,16 @@ class Worker:
         await self._begun.wait()
         await self._context.intake.is_kept.wait()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds no job, and has not held any a moment ago."""
+        inflight = self._context.inflight
+        return inflight.empty and not inflight.occupied.is_set()
+
+    async def until_busy(self) -> None:
+        """Wait until an idle worker claims a job."""
+        await self._context.inflight.occupied.wait()
+
     async def until_stopping(self) -> None:
         await self._stop.wait()
 

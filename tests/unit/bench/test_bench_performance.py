@@ -280,6 +280,6 @@ def test_a_bare_loop_is_measured_from_end_to_end(tmp_path):
             waits = latency.latency(stage, "async", 3)
             assert len(waits) == 3
             assert min(waits) > 0
-            idle, sent = latency.idle(stage, worker, 0.1)
+            idle, sent = latency.idle(stage, [worker], 0.1)
             assert idle["worker_memory"] > 5
             assert set(sent) <= {"blpop", "evalsha"}

@@ -17,6 +17,9 @@ LOOK_S: Final = 0.5
 """How often the thread looks."""
 END_LOOK_S: Final = 0.05
 """The same while the loop is blocked: the precision of `seconds`."""
+REST_LOOKS: Final = 20
+"""After so many looks in a row without a job, the thread sleeps until the loop turns with one, which is before the loop
+calls a handler."""
 BLOCKED_S: Final = 1.0
 """A loop that does not turn for this long is blocked: other async jobs, cancellations and timeouts wait for it."""
 LONG_S: Final = 10.0
@@ -56,7 +59,8 @@ class LoopWatch:
         """What blocks the loop, since then. Empty: it is not known, as when the whole machine is slow."""
         self._next_s = LONG_S
         self._logged_at: dict[object, float] = {}
-        self._ended = threading.Event()
+        self._has_ended = self._is_asleep = False
+        self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tenure-loop-watch", daemon=True)
 
     def start(self) -> None:
@@ -64,18 +68,28 @@ class LoopWatch:
 
     def turned(self) -> None:
         self._turned_at = self._clock()
+        # Race with _run: the thread notes that it sleeps and then reads `_turned_at`, so one of the two sees the other.
+        if self._is_asleep:
+            self._woken.set()
 
     def rest(self) -> None:
         self._turned_at = None
 
     def close(self) -> None:
         """End the thread. It first logs what has just blocked the loop."""
-        self._ended.set()
+        self._has_ended = True
+        self._woken.set()
         if self._thread.is_alive():
             self._thread.join(LOOK_S)
 
     def _run(self) -> None:
-        while not self._ended.wait(LOOK_S if self._blocked_since is None else END_LOOK_S):
+        looks = 0
+        while not self._has_ended:
+            looks = looks + 1 if self._turned_at is None and self._running_since() is None else 0
+            self._is_asleep = looks > REST_LOOKS
+            sleeps = self._is_asleep and self._turned_at is None
+            self._woken.wait(None if sleeps else LOOK_S if self._blocked_since is None else END_LOOK_S)
+            self._woken.clear()
             self.look()
         self.look()
 

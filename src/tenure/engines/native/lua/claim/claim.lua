@@ -25,19 +25,26 @@ local room = @MAX_HELD@ - call('HLEN', held_key)
 local is_due = next_ms == 0 or since < 0 or since >= @SEEN_MS@ and since > number_in(ARGV[3], 'outage')
 local is_first = lapse and room == @MAX_HELD@ -- The number of workers that may hold jobs is limited.
 if is_due or is_first and call('ZCARD', key('holders')) >= @MAX_HOLDERS@ then return '-' end
-if limited or large or (tonumber(layout) or 1) ~= @LAYOUT@ or call('HGET', key('settings'), 'paused')
-  or call('EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'),
-    key('ghosts'), key('suspects')) > 0 then
-  return '+'
+if limited or large or (tonumber(layout) or 1) ~= @LAYOUT@ then return '+' end
+-- Most queues have none of these keys when a job comes to an idle worker, so one command asks for all.
+local others, has_tries = call('EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'),
+  key('suspects'), key('tries'), key('settings'), key('wake')), 0
+is_awake(others > 0 and nil)
+if others > 0 then
+  has_tries = call('EXISTS', key('tries'))
+  local has_settings = call('EXISTS', key('settings'))
+  if others > has_tries + has_settings + (is_awake() and 1 or 0)
+    or has_settings > 0 and call('HGET', key('settings'), 'paused') then
+    return '+'
+  end
 end
-is_awake()
 limit = math.min(limit, room)
 local most = math.min(limit, math.floor(@CLAIM_BYTES@ / @LARGE_BYTES@))
 local ids = most > 0 and call('LRANGE', key('ready'), '0', most - 1) or {}
 local records, tries = {}, {}
 if #ids > 0 then
   records = call('HMGET', key('jobs'), unpack(ids))
-  if call('EXISTS', key('tries')) == 1 then tries = call('HMGET', key('tries'), unpack(ids)) end
+  if has_tries > 0 then tries = call('HMGET', key('tries'), unpack(ids)) end
 end
 
 local jobs, claims, taken = {}, {}, {}
@@ -68,7 +75,7 @@ else
 end
 
 -- One job wakes one worker: what is left is for the next one.
-local left = (#ids > 0 or most < 1) and call('LLEN', key('ready')) or 0
+local left = #ids >= most and call('LLEN', key('ready')) or 0
 if left > 0 then
   wake_one()
   if most < limit then next_ms = 0 end

@@ -4,7 +4,9 @@
 -- them.
 -- Defines: is_awake, wake_one, woke. Redis: reads and writes.
 local awake, woke = nil, ''
-local function is_awake()
+-- Whether there is a token. `known`: what the caller has found out.
+local function is_awake(known)
+  if known ~= nil then awake = known end
   if awake == nil then awake = call('LLEN', key('wake')) > 0 end
   return awake
 end
