@@ -99,6 +99,8 @@ class Outbox:
         client = getattr(app, "_client", None)
         if client is None:
             raise invalid("app", "a Tenure", type(app).__name__)
+        if not isinstance(engine, Engine | None):
+            raise invalid("engine", "an Engine of SQLAlchemy, not an async one", type(engine).__name__)
         self.flows = client.flows
         self.table = table_name(table)
         self.engine = engine
