@@ -120,6 +120,7 @@ def test_old_effects_are_forgotten(command, outbox) -> None:
         (["relay", "shop"], 2, "does not name the outbox of the module. Expected MODULE:OUTBOX"),
         (["relay", "shop:without"], 2, "shop:without has no engine. Write Outbox(app, engine=engine)"),
         (["relay", "shop:outbox", "--database", "s3cret"], 2, "--database cannot be used: it is not a URL"),
+        (["relay", "shop:outbox", "--database", "sqlite+aiosqlite://"], 2, "--database needs a blocking driver"),
         (
             ["relay", "shop:outbox", "--database", "sqlite:///none/s3cret"],
             1,

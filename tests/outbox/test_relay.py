@@ -291,8 +291,9 @@ def test_an_outbox_needs_an_app_of_the_native_protocol() -> None:
         Outbox(Tenure(protocol="redis-work-queue:jobs"))
     with pytest.raises(InvalidArgument, match="app must be a Tenure"):
         Outbox(cast(Any, "shop"))
-    with pytest.raises(InvalidArgument, match="engine must be an Engine of SQLAlchemy, not an async one, got str"):
-        Outbox(Tenure(), engine=cast(Any, "sqlite:///shop.db"))
+    for engine, name in (("sqlite:///shop.db", "str"), (create_engine("sqlite+aiosqlite:///shop.db"), "aiosqlite")):
+        with pytest.raises(InvalidArgument, match=f"engine must be an Engine of .* with a blocking driver, got {name}"):
+            Outbox(Tenure(), engine=cast(Any, engine))
 
 
 # ---------------------------------------------------------------------------------------------------------- going away

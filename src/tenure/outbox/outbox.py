@@ -99,8 +99,9 @@ class Outbox:
         client = getattr(app, "_client", None)
         if client is None:
             raise invalid("app", "a Tenure", type(app).__name__)
-        if not isinstance(engine, Engine | None):
-            raise invalid("engine", "an Engine of SQLAlchemy, not an async one", type(engine).__name__)
+        if not isinstance(engine, Engine | None) or (engine and engine.dialect.is_async):
+            got = engine.dialect.driver if isinstance(engine, Engine) else type(engine).__name__
+            raise invalid("engine", "an Engine of SQLAlchemy with a blocking driver", got)
         self.flows = client.flows
         self.table = table_name(table)
         self.engine = engine

@@ -79,8 +79,8 @@ def _call(task: Any, args: Any, kwargs: Any) -> Any:
     backend = task.get_backend()
     if getattr(backend, "app", None) is not registry.project_app():
         raise InvalidArgument(
-            f"The outbox serves the app of the setting TENURE, and backend {task.backend!r} has another one. Use "
-            "enqueue_on_commit, or a backend without OPTIONS."
+            f"The outbox serves the app of the setting TENURE, which backend {task.backend!r} does not have. Use "
+            "enqueue_on_commit, or a TenureBackend without OPTIONS."
         )
     return backend.call_of(task, args, kwargs)
 
