@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -95,7 +96,7 @@ def test_killed_relays_lose_and_double_nothing(tenure, redis_url, app, outbox, e
 def test_the_status_names_rows_with_an_error(command, redis_url, app, outbox, engine) -> None:
     first, _ = write(outbox, engine, app, 2)
     done = command("relay", "shop:outbox", "--status", url=redis_url).end()
-    assert "2 rows wait, 0 are on their way, 0 have an error. The oldest row is 0 s old." in done.out
+    assert re.search(r"2 rows wait, 0 are on their way, 0 have an error\. The oldest row is \d+ s old\.", done.out)
     with engine.begin() as connection:
         connection.execute(update(outbox.rows).where(outbox.rows.c.id == first).values(job=b"?"))
     finish(outbox, engine, time.time)
@@ -120,6 +121,7 @@ def test_old_effects_are_forgotten(command, outbox) -> None:
         (["relay", "shop"], 2, "does not name the outbox of the module. Expected MODULE:OUTBOX"),
         (["relay", "shop:without"], 2, "shop:without has no engine. Write Outbox(app, engine=engine)"),
         (["relay", "shop:outbox", "--database", "s3cret"], 2, "--database cannot be used: it is not a URL"),
+        (["relay", "shop:outbox", "--database", "sqlite+aiosqlite://"], 2, "--database needs a blocking driver"),
         (
             ["relay", "shop:outbox", "--database", "sqlite:///none/s3cret"],
             1,

@@ -64,7 +64,7 @@ def test_a_task_uses_the_database(site: Site) -> None:
     assert result.return_value == 0
 
 
-def test_a_failed_task_shows_its_error(site: Site) -> None:
+def test_a_failed_task_shows_its_error(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     result = tasks.fails.enqueue("no such address")
     drained(site.app)
     result.refresh()
@@ -75,6 +75,8 @@ def test_a_failed_task_shows_its_error(site: Site) -> None:
     assert error.traceback.endswith("ValueError: no such address\n")
     with pytest.raises(ValueError, match="Task failed"):
         _ = result.return_value
+    [logged] = [one.exc_info for one in caplog.records if one.message.endswith("state=FAILED")]
+    assert str(logged and logged[1]).endswith("ended in failed: ValueError: no such address")
 
 
 def test_between_two_attempts_a_task_is_ready_and_its_context_counts_them(site: Site) -> None:

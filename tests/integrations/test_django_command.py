@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
+from sqlalchemy import create_engine
 
 from tenure.integrations.django.management.commands.tenure import TARGET, arguments, environment
+from tenure.outbox import Outbox
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
 
@@ -61,10 +63,18 @@ def test_a_worker_logs_as_the_settings_say_and_restarts_on_changes_in_debug() ->
     assert arguments("jobs", ["mails"], target, reload=True) == ["jobs", "mails", "--app", target]
 
 
-def test_a_relay_has_the_database_of_the_settings(site: Site, manage: Callable[..., str]) -> None:
-    manage("migrate", "--verbosity", "0")
+def test_a_relay_has_the_database_of_the_settings(site: Site, manage: Callable[..., str], tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/db.sqlite3")
+    Outbox(site.app).create(engine)
+    engine.dispose()
     assert "Outbox tenure_outbox: 0 rows wait" in manage("tenure", "relay", "--status")
-    assert "The effects of 0 jobs" in manage("tenure", "sql-clean", "--older-than", "30d")
+    target = f"{TARGET}:outbox"
+    assert arguments("sql-clean", ["--older-than", "30d"], "", reload=True) == [
+        "sql-clean",
+        target,
+        "--older-than",
+        "30d",
+    ]
 
 
 def test_its_processes_find_the_modules_of_a_project_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

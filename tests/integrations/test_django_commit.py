@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 from django.test import TestCase
 
-from tenure import PayloadInvalid, State
+from tenure import InvalidArgument, PayloadInvalid, State
 from tenure.integrations.django import enqueue_on_commit
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
@@ -53,6 +53,8 @@ def test_a_wrong_argument_rolls_the_transaction_back(site: Site, task: Any) -> N
         enqueue_on_commit(task, {1})
     with pytest.raises(PayloadInvalid), transaction.atomic():
         enqueue_on_commit(task, "a", "b")
+    with pytest.raises(InvalidArgument, match="task must be a task of Tenure or of Django, got str"):
+        enqueue_on_commit("tasks.fails", "a")
     assert waiting(site) == 0
 
 

@@ -11,10 +11,10 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import connections, transaction
 from django.test import override_settings
-from sqlalchemy import Engine, create_engine, inspect, make_url
+from sqlalchemy import Engine, create_engine, event, inspect, make_url
 
 from tenure import InvalidArgument, NotConfigured, PayloadTooLarge
-from tenure.integrations.django.outbox import enqueue_in_transaction, relayed_outbox
+from tenure.integrations.django.outbox import _engine, enqueue_in_transaction, relayed_outbox
 from tenure.outbox import Outbox, Relay, once
 from tests.support.django_project import Site, site
 from tests.support.django_site import tasks
@@ -132,17 +132,54 @@ def test_a_transaction_of_django_makes_a_job_if_it_commits(site: Site, outbox: O
 
 
 def test_bad_uses_in_a_transaction_of_django(site: Site, routed: Engine) -> None:
-    with pytest.raises(InvalidArgument, match=r"'other' has no transaction here. Write `with transaction.atomic\(\):`"):
+    with pytest.raises(
+        InvalidArgument, match=r"'other' has no transaction here\. Write `with transaction\.atomic\('other'\):`"
+    ):
         enqueue_in_transaction(tasks.add, 1)
     both = {"default": {"BACKEND": BACKEND}, "own": {"BACKEND": BACKEND, "OPTIONS": {"url": site.url}}}
     with transaction.atomic("other"):
+        for wrong in ("shop.tasks.add", None, tasks.add.func, tasks.add.using):
+            with pytest.raises(InvalidArgument, match="task must be a task of Tenure or of Django, got"):
+                enqueue_in_transaction(wrong, 1)
         with pytest.raises(TypeError, match="Argument second of task"):
             enqueue_in_transaction(tasks.add, 1, second={1})
         with pytest.raises(PayloadTooLarge):
             enqueue_in_transaction(tasks.echo, "x" * 2_000_000)
-        with override_settings(TASKS=both), pytest.raises(InvalidArgument, match="backend 'own' has another one"):
+        with override_settings(TASKS=both), pytest.raises(InvalidArgument, match="backend 'own' does not have"):
             enqueue_in_transaction(tasks.add.using(backend="own"), 1)
     assert apps.get_model("tenure", "OutboxRow").objects.using("other").count() == 0
     Outbox(site.app).metadata.drop_all(routed)
     with pytest.raises(NotConfigured, match=r"no table 'tenure_outbox'\. Make it with"), transaction.atomic("other"):
         enqueue_in_transaction(tasks.add, 1)
+
+
+def test_a_savepoint_that_is_rolled_back_takes_its_rows_along(site: Site, outbox: Outbox) -> None:
+    with transaction.atomic("other"):
+        enqueue_in_transaction(tasks.add, 1)
+        with transaction.atomic("other"):
+            enqueue_in_transaction(tasks.add, 2)
+            transaction.set_rollback(True, "other")
+    assert outbox.engine is not None
+    assert outbox.status(outbox.engine).waiting == 1
+
+
+def test_a_relay_connects_to_postgresql_as_django_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with options that Django takes out, and without prepared statements, for connection poolers."""
+    options = {"isolation_level": 2, "pool": True, "assume_role": "shop", "application_name": "shop"}
+    own = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop", "PORT": 6432, "OPTIONS": options}
+    databases = {"default": connections.settings["default"], "other": own}
+    monkeypatch.setitem(connections.settings, "other", connections.configure_settings(databases)["other"])
+    engine = _engine("other")
+    del connections["other"]
+    assert engine is not None
+    given: dict[str, Any] = {}
+
+    @event.listens_for(engine, "do_connect")
+    def connect(*args: Any) -> None:
+        given.update(args[-1])
+        raise ConnectionRefusedError
+
+    with pytest.raises(ConnectionRefusedError):
+        engine.connect()
+    of_url = {"dbname": "shop", "port": 6432, "client_encoding": "UTF8", "application_name": "shop"}
+    assert {name: given[name] for name in given if name != "context"} == of_url | {"prepare_threshold": None}

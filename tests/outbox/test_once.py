@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, func, insert, select, text
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -84,6 +85,7 @@ def test_a_stale_run_waits_for_the_other_one_and_is_not_first(engine, running) -
     with Session(engine) as session, session.begin():
         with once(session) as first:
             first.save("paid")
+        running.token += 1  # of the run in the thread
         thread = threading.Thread(target=run_late)
         thread.start()
         waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
@@ -174,6 +176,13 @@ def test_a_second_once_of_a_run_is_refused_and_not_silently_false(engine, runnin
         pass
     with Session(engine) as session, pytest.raises(InvalidArgument, match="stands twice"), once(session):
         pass
+
+    def run_again() -> None:
+        with Session(engine) as session, once(session):
+            pass
+
+    with ThreadPoolExecutor(1) as threads, pytest.raises(InvalidArgument, match="stands twice"):
+        threads.submit(run_again).result(30)
     running.token += 1  # another run
     with Session(engine) as session, session.begin(), once(session) as first:
         assert not first
@@ -199,12 +208,22 @@ def test_a_rollback_within_the_block_is_an_error_and_nothing_stays(engine, runni
 
 
 def test_a_driver_in_autocommit_has_no_transaction(engine, running) -> None:
-    if engine.dialect.name == "sqlite":
-        pytest.skip("its driver shows that from Python 3.12 on")
-    plain = create_engine(engine.url, connect_args={"autocommit": True})
+    of_driver = {"isolation_level": None} if engine.dialect.name == "sqlite" else {"autocommit": True}
+    plain = create_engine(engine.url, connect_args=of_driver)
     with Session(plain) as session, pytest.raises(InvalidArgument, match="autocommit"), once(session):
         pass
     plain.dispose()
+
+
+def test_sqlite_may_begin_its_transactions_by_an_event(engine, running) -> None:
+    """As SQLAlchemy's documentation advises: the driver has no isolation level then, and is in no autocommit."""
+    if engine.dialect.name != "sqlite":
+        pytest.skip("of SQLite")
+    own = create_engine(engine.url, connect_args={"isolation_level": None})
+    event.listen(own, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    with Session(own) as session, session.begin(), once(session) as first:
+        assert first
+    own.dispose()
 
 
 def test_a_table_that_does_not_exist_is_named_with_the_line_that_makes_it(engine, outbox, running) -> None:

@@ -130,6 +130,19 @@ def test_a_relay_that_is_asleep_is_woken_by_a_commit(app, postgres: Postgres, pa
     engine.dispose()
 
 
+def test_an_id_of_the_caller_s_own_becomes_one_job(app, outbox, engine, pay) -> None:
+    with Session(engine) as session, session.begin():
+        for order in (1, 2):
+            outbox.enqueue(session, pay.using(id="first-of-ada").call(order))
+    finish(outbox, engine, time.time)
+    assert run_jobs(app) == ["first-of-ada"]
+    with engine.begin() as connection:  # the queue keeps its record
+        outbox.enqueue(connection, pay.using(id="first-of-ada").call(3))
+    finish(outbox, engine, time.time)
+    assert run_jobs(app) == []
+    assert count(outbox, engine) == 0
+
+
 # ------------------------------------------------------------------------------------------------------------ bad rows
 
 
@@ -278,6 +291,9 @@ def test_an_outbox_needs_an_app_of_the_native_protocol() -> None:
         Outbox(Tenure(protocol="redis-work-queue:jobs"))
     with pytest.raises(InvalidArgument, match="app must be a Tenure"):
         Outbox(cast(Any, "shop"))
+    for engine, name in (("sqlite:///shop.db", "str"), (create_engine("sqlite+aiosqlite:///shop.db"), "aiosqlite")):
+        with pytest.raises(InvalidArgument, match=f"engine must be an Engine of .* with a blocking driver, got {name}"):
+            Outbox(Tenure(), engine=cast(Any, engine))
 
 
 # ---------------------------------------------------------------------------------------------------------- going away

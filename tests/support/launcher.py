@@ -1,9 +1,10 @@
 """Commands for a shell that begin with everything imported: a start costs half a second of a core, a fork nothing.
 
-`Launcher(folder)` writes two commands into an empty folder: `tenure`, and `script`, which runs a file as `python`
-does. Each asks one process, which has imported the command line and waits (this file as a program), for a fork of
-itself with the arguments, the folder, the environment and the standard streams of the command; passes signals on;
-and ends as the fork ends. If a command is killed, its fork is killed.
+`Launcher(folder)` writes commands into an empty folder: `tenure`; `script`, which runs a file as `python` does; and
+`python`, which is `script` for the files of a page, and Python for anything else. Each asks one process, which has
+imported what they need and waits (this file as a program), for a fork of itself with the arguments, the folder, the
+environment and the standard streams of the command; passes signals on; and ends as the fork ends. If a command is
+killed, its fork is killed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ STREAMS: Final = 3
 # Imports only what is built in, so that it starts at once.
 COMMAND: Final = """#!{python} -IS
 import _signal, _socket, os, sys
+if {name!r} == "python" and (os.environ.get("PYTHONWARNINGS") != "error" or not "".join(sys.argv[1:2]).endswith(".py")):
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 _signal.pthread_sigmask(_signal.SIG_BLOCK, (1, 2, 15))
 line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
 line.connect({address!r})
@@ -56,7 +59,7 @@ class Launcher:
         line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         line.bind(address)
         line.listen()
-        for name in ("tenure", "script"):
+        for name in ("tenure", "script", "python"):
             command = folder / name
             command.write_text(COMMAND.format(python=sys.executable, address=address, name=name))
             command.chmod(0o755)
@@ -73,6 +76,8 @@ class Launcher:
 
 def _mother(line: socket.socket) -> dict[str, Any]:
     """Answers orders until standard input ends. Returns in the forks, with their order."""
+    with suppress(ImportError):
+        _import_of_pages()
     import_all()
     while True:
         ready, _, _ = select.select([line, sys.stdin], [], [])
@@ -91,6 +96,15 @@ def _mother(line: socket.socket) -> dict[str, Any]:
         for stream in streams:
             os.close(stream)
         asking.close()
+
+
+def _import_of_pages() -> None:
+    """Import what takes long and needs no settings."""
+    from django.contrib import messages  # noqa: F401
+    from django.core.management.commands import migrate, test  # noqa: F401
+    from django.db.backends.sqlite3 import base  # noqa: F401
+    from sqlalchemy import orm  # noqa: F401
+    from sqlalchemy.ext import asyncio  # noqa: F401
 
 
 def _order(words: list[str]) -> dict[str, Any]:
@@ -126,9 +140,9 @@ if __name__ == "__main__":
     order = _mother(socket.socket(fileno=int(sys.argv[1])))
     become(order)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    if order["program"] == "script":
+    if order["program"] != "tenure":
         sys.argv = order["args"]
-        sys.path.insert(0, str(Path(sys.argv[0]).parent))
+        sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
         runpy.run_path(sys.argv[0], run_name="__main__")
     else:
         runpy.run_module("tenure", run_name="__main__", alter_sys=True)

@@ -96,11 +96,14 @@ def _outbox(target: str, database: str | None) -> tuple[Outbox, Engine]:
             raise UserError(f"{target} has no engine. Write Outbox(app, engine=engine), or add --database URL.")
         return outbox, outbox.engine
     try:
-        return outbox, create_engine(database, pool_pre_ping=True)
+        engine = create_engine(database, pool_pre_ping=True)
     except (ArgumentError, ImportError) as error:
         # The URL may have a password, so it is not shown.
         why = "its driver is not installed" if isinstance(error, ImportError) else "it is not a URL of SQLAlchemy"
         raise UserError(f"--database cannot be used: {why}.") from None
+    if engine.dialect.is_async:
+        raise UserError("--database needs a blocking driver, as in postgresql+psycopg:// or sqlite://.")
+    return outbox, engine
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
 from typing import Any, Final
 
 from sqlalchemy import MetaData, delete, select, tuple_, update
@@ -23,8 +23,9 @@ from tenure.runtime.jobs.job import Job, current_job
 CLEAN_ROWS: Final = 1_000
 """Rows that `clean` deletes in one transaction."""
 _DONE: Final = done_table(MetaData())
-_first_of: Final[ContextVar[tuple[object, ...] | None]] = ContextVar("tenure_first", default=None)
-"""The run that was first, and its database: no second `once` of the run can be."""
+RUNS_KEPT: Final = 10_000
+_first_runs: Final[deque[tuple[object, ...]]] = deque(maxlen=RUNS_KEPT)
+"""Runs that were first, and their databases: no second `once` of such a run can be, in any thread."""
 _INSERTS: Final = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
@@ -91,7 +92,7 @@ async def aonce(session: AnyAsyncSession) -> AsyncIterator[First]:
 def _job() -> Job:
     job = current_job()
     if job is None:
-        raise InvalidArgument("once belongs into a handler: no job runs here.")
+        raise InvalidArgument("once belongs into a handler of one job: no job runs in this thread.")
     return job
 
 
@@ -105,12 +106,12 @@ def _begin(session: AnySession, job: Job) -> First:
     noted = insert.values(queue=job.queue, id=job.id, done_ms=int(time.time() * SECOND)).on_conflict_do_nothing()
     try:
         if connection.execute(noted.returning(_DONE.c.id)).first() is not None:
-            _first_of.set(run)
+            _first_runs.append(run)
             return First(True)
         stored = connection.scalar(select(_DONE.c.result).where(*_is(job)))
     except DBAPIError as error:
         raise explained(error, DONE_NAME) from error
-    if _first_of.get() == run:
+    if run in list(_first_runs):  # a copy: other threads append
         raise InvalidArgument(
             "once stands twice in this handler, and the second one would always be false. Write both effects in one "
             "transaction, or the second one in a job that follows."

@@ -99,6 +99,7 @@ class Outbox:
         client = getattr(app, "_client", None)
         if client is None:
             raise invalid("app", "a Tenure", type(app).__name__)
+        _check_engine(engine)
         self.flows = client.flows
         self.table = table_name(table)
         self.engine = engine
@@ -193,6 +194,13 @@ class Outbox:
         rows = self.rows.c
         columns = (rows.row, rows.queue, rows.id, rows.task, rows.error, rows.slot.is_not(None))
         return select(*columns).where(rows.error.is_not(None)).order_by(rows.row).limit(REFUSED_SHOWN)
+
+
+def _check_engine(engine: object) -> None:
+    """Refuse what relays cannot use. Raises `InvalidArgument`."""
+    if engine is not None and (not isinstance(engine, Engine) or engine.dialect.is_async):
+        got = engine.dialect.driver if isinstance(engine, Engine) else type(engine).__name__
+        raise invalid("engine", "an Engine of SQLAlchemy with a blocking driver", got)
 
 
 def read_job(app_namespace: str, namespace: str, queue: str, data: bytes) -> NewJob:

@@ -26,13 +26,26 @@ def connection_of(session: object, better: str) -> Connection:
     connection = session if isinstance(session, Connection) else session.connection()
     # Asking the database would cost a call.
     level = connection.get_execution_options().get("isolation_level")
-    by_driver = getattr(connection.connection.dbapi_connection, "autocommit", None) is True
-    if by_driver or (level or getattr(connection.dialect, "_on_connect_isolation_level", None)) == "AUTOCOMMIT":
+    if (
+        _has_autocommit(connection.connection.driver_connection)
+        or (level or getattr(connection.dialect, "_on_connect_isolation_level", None)) == "AUTOCOMMIT"
+    ):
         raise InvalidArgument(
             "The session has no transaction: it is in autocommit. Use an engine without isolation_level='AUTOCOMMIT', "
             "and a driver without autocommit."
         )
     return connection
+
+
+def _has_autocommit(driver: object) -> bool:
+    """Return whether a connection of a driver commits each statement.
+
+    sqlite3 does so without an isolation level, unless the program itself has sent BEGIN, as SQLAlchemy's documentation
+    shows.
+    """
+    if getattr(driver, "autocommit", None) is True:
+        return True
+    return getattr(driver, "in_transaction", None) is False and getattr(driver, "isolation_level", "") is None
 
 
 def checked_async(session: object) -> AnyAsyncSession:

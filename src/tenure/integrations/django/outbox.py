@@ -6,19 +6,19 @@ from functools import lru_cache
 from typing import Any, Final
 
 from django.apps import apps
-from django.db import DatabaseError, connections, router, transaction
-from sqlalchemy import URL, Engine, create_engine
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, router, transaction
+from sqlalchemy import Engine, create_engine
 
 from tenure.app.tasks import Task
 from tenure.core.errors import InvalidArgument, NotConfigured
 from tenure.integrations.django import registry
+from tenure.integrations.django.commit import checked_task
 from tenure.integrations.django.project import DjangoApp
 from tenure.outbox import Outbox, OutboxHandle
 from tenure.outbox.tables import is_missing
 
-_DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-_NOT_OF_DRIVER: Final = "assume_role"
-"""An option of Django's database that is a text and no parameter of the driver."""
+_OF_DJANGO: Final = ("context", "cursor_factory")
+"""Parameters for connections to PostgreSQL that are classes of Django."""
 
 
 def enqueue_in_transaction(task: Any, /, *args: Any, **kwargs: Any) -> OutboxHandle:
@@ -35,8 +35,9 @@ def enqueue_in_transaction(task: Any, /, *args: Any, **kwargs: Any) -> OutboxHan
     alias = router.db_for_write(rows)
     connection = transaction.get_connection(alias)
     if not connection.in_atomic_block:
+        using = "" if alias == DEFAULT_DB_ALIAS else repr(alias)
         raise InvalidArgument(
-            f"The database {alias!r} has no transaction here. Write `with transaction.atomic():`, or use "
+            f"The database {alias!r} has no transaction here. Write `with transaction.atomic({using}):`, or use "
             "enqueue_on_commit."
         )
     handle, row = _outbox(registry.project_app())._row(_call(task, args, kwargs))
@@ -73,13 +74,13 @@ def _outbox(app: DjangoApp) -> Outbox:
 
 
 def _call(task: Any, args: Any, kwargs: Any) -> Any:
-    if isinstance(task, Task):
+    if isinstance(checked_task(task), Task):
         return task.call(*args, **kwargs)
     backend = task.get_backend()
     if getattr(backend, "app", None) is not registry.project_app():
         raise InvalidArgument(
-            f"The outbox serves the app of the setting TENURE, and backend {task.backend!r} has another one. Use "
-            "enqueue_on_commit, or a backend without OPTIONS."
+            f"The outbox serves the app of the setting TENURE, which backend {task.backend!r} does not have. Use "
+            "enqueue_on_commit, or a TenureBackend without OPTIONS."
         )
     return backend.call_of(task, args, kwargs)
 
@@ -87,17 +88,10 @@ def _call(task: Any, args: Any, kwargs: Any) -> Any:
 def _engine(alias: str) -> Engine | None:
     """Return an engine for a database of the settings; None: SQLAlchemy's name for it is not known here."""
     connection = connections[alias]
-    given, driver = connection.settings_dict, _DRIVERS.get(connection.vendor)
-    if driver is None:
+    if connection.vendor == "sqlite":
+        return create_engine(f"sqlite:///{connection.settings_dict['NAME']}")
+    if connection.vendor != "postgresql":
         return None
-    url = URL.create(
-        driver,
-        username=given["USER"] or None,
-        password=given["PASSWORD"] or None,
-        host=given["HOST"] or None,
-        port=int(given["PORT"]) if given["PORT"] else None,
-        database=str(given["NAME"]),
-    )
-    options = {name: value for name, value in given["OPTIONS"].items() if type(value) in (str, int)}
-    options.pop(_NOT_OF_DRIVER, None)
-    return create_engine(url, pool_pre_ping=True, connect_args=options if driver != "sqlite" else {})
+    given = connection.get_connection_params()
+    plain = {name: value for name, value in given.items() if name not in _OF_DJANGO}
+    return create_engine("postgresql+psycopg://", pool_pre_ping=True, connect_args=plain)

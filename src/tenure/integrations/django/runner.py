@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.utils import timezone
 
+from tenure.core.errors import JobFailed
 from tenure.core.job import ErrorInfo, Lease
 from tenure.core.signals import Fail
 from tenure.integrations.django.framework import (
@@ -96,7 +97,10 @@ def ends(task: Any, sender: type, alias: str) -> dict[str, Callable[..., object]
 
     def failed(job: Job, info: ErrorInfo) -> None:
         result = _result(job, task, alias, (), {})
-        _finish(sender, result, status=TaskResultStatus.FAILED, errors=[error_of(info)])
+        try:
+            raise JobFailed("failed", info.type, info.message, id=job.id, task=job.task)
+        except JobFailed:  # Django's receiver logs the exception that is handled where the signal is sent
+            _finish(sender, result, status=TaskResultStatus.FAILED, errors=[error_of(info)])
 
     return {"on_success": completed, "on_failure": failed}
 
