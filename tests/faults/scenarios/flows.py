@@ -42,7 +42,7 @@ def flows(stage: Stage) -> None:
     made: dict[str, tuple[Flow, int]] = {}
     for n in range(kills):
         for _ in range(max(1, JOBS_A_KILL // MEMBERS)):
-            _make(stage, f"flow{len(made)}", made)
+            make(stage, f"flow{len(made)}", made)
         stage.spend(stage.draw.uniform(0.3, 1.0))
         fleet.kill(stage.draw.choice(fleet.running), family=n % 2 == 0)
         if n % max(1, kills // RESTARTS) == 0:
@@ -53,12 +53,12 @@ def flows(stage: Stage) -> None:
     fleet.let_go_on(pid)
     proxy.calm = True
     stage.fault("replies harmed", sum(proxy.harmed.values()))
-    stage.until(lambda: _are_over(stage, made), "the flows end", 120)
+    stage.until(lambda: are_over(stage, made), "the flows end", 120)
     judge(stage, made)
     stage.recover()
 
 
-def _make(stage: Stage, name: str, made: dict[str, tuple[Flow, int]]) -> None:
+def make(stage: Stage, name: str, made: dict[str, tuple[Flow, int]]) -> None:
     """A group in two queues; some members fail, some for good, some add others, and one is a chain."""
     draw, tasks = stage.draw, stage.app.tasks
     fails = draw.random() < 0.3
@@ -75,7 +75,7 @@ def _make(stage: Stage, name: str, made: dict[str, tuple[Flow, int]]) -> None:
     made[name] = group(calls).enqueue(success, end), int(fails)
 
 
-def _are_over(stage: Stage, made: dict[str, tuple[Flow, int]]) -> bool:
+def are_over(stage: Stage, made: dict[str, tuple[Flow, int]]) -> bool:
     try:
         return all(flow.view().state is not FlowState.OPEN for flow, _ in made.values()) and not any(
             ending.left(stage.app, queue) for queue in jobs.FLOWS
