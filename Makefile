@@ -50,10 +50,11 @@ check: dev-env ## Check style, types, import contracts and forbidden content
 # The random walks of `make test`, longer: those of the whole command, not of chosen scenarios.
 # A forest of flows has 12 members and takes a second: FORESTS=80000 has a million members and takes a day.
 FORESTS := 2000
-WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4 TENURE_FORESTS=$(FORESTS)
+WALKS := TENURE_EXAMPLES=400 TENURE_WALKS=40 TENURE_WEEKS=4 TENURE_FORESTS=$(FORESTS) TENURE_KILLS=1000 TENURE_PROCESS_KILLS=10
 WALKING := tests/property tests/conformance/test_limits_walk.py tests/conformance/test_flow_walk.py \
     tests/conformance/test_forest_walk.py tests/wire/native/test_schedule_weeks.py \
-    tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py
+    tests/wire/worqr/test_marker_walk.py tests/wire/worqr/test_fleet.py tests/wire/hworker/test_fleet.py \
+    tests/outbox/test_exactly_once.py tests/acceptance/test_cli_relay.py tests/acceptance/test_cli_once.py
 faults: dev-env ## Kills, stops, cuts, restarts, full memory, wrong clocks, and a checker (SEED=n JOBS=n ONLY=S01,S06)
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 	$(if $(ONLY)$(ARGS),,@$(WALKS) $(BIN)/python -m pytest -q $(WALKING))

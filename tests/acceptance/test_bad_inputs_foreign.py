@@ -43,7 +43,6 @@ def store(app):
 LEVELS = 100_000
 MAX_PAYLOAD = 12_000_000
 """Of the worker: the payloads with 1,000,000 keys are smaller."""
-KEYS = b"{" + b",".join(b'"k%d":1' % n for n in range(1_000_000)) + b"}"
 
 
 def job(payload: bytes, task: bytes = b"shop.store") -> bytes:
@@ -51,42 +50,47 @@ def job(payload: bytes, task: bytes = b"shop.store") -> bytes:
     return b"1700000000000 %b\n%b" % (task, payload)
 
 
-FOREIGN: dict[str, bytes] = {
-    "no bytes": job(b""),
-    "JSON that was cut off": job(b'[["s3cret"'),
-    "JSON and trailing bytes": job(b'[["s3cret"],{}]s3cret'),
-    "JSON after a byte order mark": job(b'\xef\xbb\xbf[["s3cret"],{}]'),
-    "JSON in UTF-16": job('[["s3cret"],{}]'.encode("utf-16")),
-    "text that is no UTF-8": job(b'[["s3cret\xff"],{}]'),
-    "half of a surrogate pair": job(b'[["s3cret\\ud800"],{}]'),
-    "NaN": job(b"[[NaN],{}]"),
-    "a number above every float": job(b"[[1e999],{}]"),
-    "a whole number of 100,000 digits": job(b"[[" + b"9" * LEVELS + b"],{}]"),
-    "lists in lists, 100,000 levels": job(b"[" * LEVELS + b"]" * LEVELS),
-    "objects in objects, 100,000 levels": job(b'[[{"s3cret":' + b'{"a":' * LEVELS + b"1" + b"}" * LEVELS + b"}],{}]"),
-    "100,000 levels, for a task in a process": job(b"[" * LEVELS + b"]" * LEVELS, b"shop.apart"),
-    "1,000,000 keys": job(b"[[" + KEYS + b"],{}]"),
-    "1,000,000 keys that the task does not know": job(b"[[]," + KEYS + b"]"),
-    "a key twice in one object": job(b'[[],{"value":"s3cret","value":2}]'),
-    "`null` in the place of the arguments": job(b"null"),
-    "an argument of another type": job(b'[[],{"size":"s3cret"}]'),
-    "a timeout of 4,000 digits": job(b"[[1],{}]", b"shop.store t=" + b"9" * 4_000),
-    "a timeout of 20 digits": job(b"[[1],{}]", b"shop.store t=" + b"9" * 20),
-    "a timeout below 0": job(b"[[1],{}]", b"shop.store t=-5"),
-    "a record that begins as none does": b"s3cret s3cret\n[[],{}]",
-    "a record without a payload": b"1700000000000 shop.store",
-    "a call above `max_payload`": job(b'[["s3cret' + b"x" * MAX_PAYLOAD + b'"],{}]'),
-    "a task that no worker knows": job(b'[["s3cret"],{}]', b"shop.\x1b[31m\n"[:-1]),
-}
+def foreign() -> dict[str, bytes]:
+    """Return the records, 37 MB, by the lines of the page. Not made on import: each process of a run imports this."""
+    keys = b"{" + b",".join(b'"k%d":1' % n for n in range(1_000_000)) + b"}"
+    return {
+        "no bytes": job(b""),
+        "JSON that was cut off": job(b'[["s3cret"'),
+        "JSON and trailing bytes": job(b'[["s3cret"],{}]s3cret'),
+        "JSON after a byte order mark": job(b'\xef\xbb\xbf[["s3cret"],{}]'),
+        "JSON in UTF-16": job('[["s3cret"],{}]'.encode("utf-16")),
+        "text that is no UTF-8": job(b'[["s3cret\xff"],{}]'),
+        "half of a surrogate pair": job(b'[["s3cret\\ud800"],{}]'),
+        "NaN": job(b"[[NaN],{}]"),
+        "a number above every float": job(b"[[1e999],{}]"),
+        "a whole number of 100,000 digits": job(b"[[" + b"9" * LEVELS + b"],{}]"),
+        "lists in lists, 100,000 levels": job(b"[" * LEVELS + b"]" * LEVELS),
+        "objects in objects, 100,000 levels": job(
+            b'[[{"s3cret":' + b'{"a":' * LEVELS + b"1" + b"}" * LEVELS + b"}],{}]"
+        ),
+        "100,000 levels, for a task in a process": job(b"[" * LEVELS + b"]" * LEVELS, b"shop.apart"),
+        "1,000,000 keys": job(b"[[" + keys + b"],{}]"),
+        "1,000,000 keys that the task does not know": job(b"[[]," + keys + b"]"),
+        "a key twice in one object": job(b'[[],{"value":"s3cret","value":2}]'),
+        "`null` in the place of the arguments": job(b"null"),
+        "an argument of another type": job(b'[[],{"size":"s3cret"}]'),
+        "a timeout of 4,000 digits": job(b"[[1],{}]", b"shop.store t=" + b"9" * 4_000),
+        "a timeout of 20 digits": job(b"[[1],{}]", b"shop.store t=" + b"9" * 20),
+        "a timeout below 0": job(b"[[1],{}]", b"shop.store t=-5"),
+        "a record that begins as none does": b"s3cret s3cret\n[[],{}]",
+        "a record without a payload": b"1700000000000 shop.store",
+        "a call above `max_payload`": job(b'[["s3cret' + b"x" * MAX_PAYLOAD + b'"],{}]'),
+        "a task that no worker knows": job(b'[["s3cret"],{}]', b"shop.\x1b[31m\n"[:-1]),
+    }
 
 
 def test_the_page_and_the_tests_speak_of_the_same():
-    assert list(lines("What others have written into a queue")) == list(FOREIGN)
+    assert list(lines("What others have written into a queue")) == list(foreign())
 
 
 def test_what_others_have_written_stops_no_worker(app, store, server, tenure, redis_url):
-    good = [store.enqueue(n) for n in range(3)]
-    for line, record in FOREIGN.items():
+    good, records = [store.enqueue(n) for n in range(3)], foreign()
+    for line, record in records.items():
         server.command("HSET", "{tenure:q}:jobs", line, record)
         server.command("RPUSH", "{tenure:q}:ready", line)
     server.command("RPUSH", "{tenure:q}:ready", "nobody", b"\xff\xfe", "NaN")
@@ -99,7 +103,7 @@ def test_what_others_have_written_stops_no_worker(app, store, server, tenure, re
         said = view.error.message if view.error else ""
         assert ([view.state], view.failures, view.crashes) == (words(state), 0, 0), f"{line}: {said}"
         assert all(word in said for word in words(error)), f"{line}: {said}"
-        assert view.state is State.COMPLETED or FOREIGN[line].endswith(view.payload), "the job keeps all its bytes"
+        assert view.state is State.COMPLETED or records[line].endswith(view.payload), "the job keeps all its bytes"
         assert len(said) < 400
         assert "s3cret" not in said
     twice = app.queue("q").job("a key twice in one object")

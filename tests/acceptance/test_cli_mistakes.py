@@ -58,8 +58,8 @@ def mistake(run, *words: str) -> str:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("jobs", ["which app", "jobs:app, jobs:other"]),
-        ("jobs:", ["which app", "jobs:app"]),
+        ("jobs", ["does not name the app of the module", "jobs:app, jobs:other"]),
+        ("jobs:", ["does not name the app of the module", "jobs:app"]),
         ("jobs.py:app", ["names a file", "did you mean jobs:app?"]),
         ("./jobs.py", ["names a file", "did you mean jobs:app?"]),
         ("jobs:ap", ["has no 'ap'", "jobs:app, jobs:other"]),

@@ -18,7 +18,7 @@ from tenure.outbox import Outbox
 from tests.outbox.killing import finish, run_jobs
 from tests.support.waiting import until
 
-KILLS = int(os.environ.get("TENURE_PROCESS_KILLS", "10"))
+KILLS = int(os.environ.get("TENURE_PROCESS_KILLS", "3"))
 ROWS = 700
 """More than a batch, so that there is one on its way when the relay is killed."""
 SHOP = """

@@ -28,6 +28,7 @@ from tests.faults.matrix import (
     through,
 )
 from tests.faults.plain_operations import PLAIN_READING, PLAIN_WRITING, plain_scene
+from tests.faults.saved_scenes import SavedScenes
 from tests.faults.schedule_operations import SCHEDULE_READING, SCHEDULE_WRITING, schedule_scene
 from tests.faults.shape_operations import SHAPE_READING, SHAPE_WRITING
 from tests.faults.shape_scene import shape_scene
@@ -69,9 +70,14 @@ WRITING_CALLS = [case for setting, writing, _ in SCENES for case in cases(writin
 CALLS = WRITING_CALLS + [case for setting, _, reading in SCENES for case in cases(reading, setting)]
 
 
+@pytest.fixture(scope="module")
+def scenes() -> SavedScenes:
+    return SavedScenes()
+
+
 @pytest.fixture
-def scene(world: World, setting: Callable[[World], Scene]) -> Scene:
-    return setting(world)
+def scene(world: World, scenes: SavedScenes, setting: Callable[[World], Scene]) -> Scene:
+    return scenes.scene(world, setting)
 
 
 @pytest.mark.parametrize(("setting", "operation"), READING)

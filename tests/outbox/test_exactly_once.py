@@ -16,7 +16,7 @@ from tenure import Task, Tenure
 from tenure.outbox import Outbox, Relay
 from tests.outbox.killing import QUEUES, Killed, Points, finish, run_jobs
 
-WALK = int(os.environ.get("TENURE_KILLS", "100"))
+WALK = int(os.environ.get("TENURE_KILLS", "30"))
 """Kills of the random walk: 10,000 take a minute or two."""
 
 

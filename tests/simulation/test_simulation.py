@@ -15,7 +15,7 @@ from tests.simulation.shrink import shrink
 from tests.support import mutants
 from tests.support.engines import NATIVE, Entry
 
-SEEDS: Final = {entry.name: range(14 if entry is NATIVE else 4) for entry in FORMATS}
+SEEDS: Final = {entry.name: range(8 if entry is NATIVE else 2) for entry in FORMATS}
 MUTANTS: Final = {"lane-one-too-many": (2, 3), "group-ends-early": (6, 7)}
 """Seeds that notice them."""
 
