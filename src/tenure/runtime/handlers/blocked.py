@@ -18,8 +18,8 @@ LOOK_S: Final = 0.5
 END_LOOK_S: Final = 0.05
 """The same while the loop is blocked: the precision of `seconds`."""
 REST_LOOKS: Final = 20
-"""After so many looks in a row without a job, the thread sleeps until the loop turns with one, which is before the loop
-calls a handler."""
+"""After this number of looks in a row without a job, the thread sleeps until the loop turns with one, which is before
+the loop calls a handler."""
 BLOCKED_S: Final = 1.0
 """A loop that does not turn for this long is blocked: other async jobs, cancellations and timeouts wait for it."""
 LONG_S: Final = 10.0
