@@ -13,15 +13,20 @@ from bench.speed.tables import number, peers_of, ratio, times
 
 ASKED: Final = ("celery", "rq", "dramatiq", "arq", "huey", "taskiq", "saq")
 """The queues that most users come from."""
+NOTHING: Final = ("drain_async", "drain_sync")
 
 
 def lines(found: Kept) -> list[str]:
     """The numbered lines; a line is left out if nothing of it was measured."""
     run, shown = found.run, []
     if run is not None:
+        rates = [
+            f"Jobs that {what}: {_rate(run, *names)}."
+            for what, names in (("wait 1 ms for something outside", ("drain_io",)), ("do nothing", NOTHING))
+            if run.median("tenure", names[0]) is not None
+        ]
         shown += [
-            f"**Jobs a second**, one worker process. Jobs that wait 1 ms for something outside: "
-            f"{_rate(run, 'drain_io')}. Jobs that do nothing: {_rate(run, 'drain_async', 'drain_sync')}.",
+            " ".join(["**Jobs a second**, one worker process.", *rates]),
             f"**Latency**: on an idle queue a job starts {_value(run, 'latency_p50')} after the call (median), and "
             f"{_value(run, 'latency_p99')} in the worst hundredth. {_longer(run, 'latency_p50')}.",
             f"**Redis and memory**: Redis spends {_value(run, 'server_enqueue')} on a job that is enqueued alone and "
@@ -43,11 +48,8 @@ def _value(run: Run, name: str) -> str:
 
 
 def _rate(run: Run, *names: str) -> str:
-    value = run.median("tenure", names[0])
-    if value is None:
-        return "not measured"
     parts = [f"{times(one)} times {title}" for title, one in _ratios(run, names)]
-    return f"{number(value, 0)}, which is {', '.join(parts)}"
+    return f"{number(run.median('tenure', names[0]) or 0, 0)}, which is {', '.join(parts)}"
 
 
 def _longer(run: Run, name: str) -> str:
