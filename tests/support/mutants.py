@@ -89,10 +89,7 @@ _PLAIN: Final = (
     ),
     Mutant("late-copy-runs", "if last and tonumber(last) > tonumber(number) then", "if false then"),
     Mutant(
-        "claim-plain-while-paused",
-        "has_settings > 0 and call('HGET', key('settings'), 'paused')",
-        "false",
-        ("claim",),
+        "claim-plain-while-paused", "has_settings > 0 and call('HGET', key('settings'), 'paused')", "false", ("claim",)
     ),
     Mutant("claim-plain-while-work-is-due", "next_ms == 0 or since < 0", "since < 0", ("claim",)),
     Mutant("claim-plain-in-a-newer-layout", " or (tonumber(layout) or 1) ~= 1 then", " then", ("claim",)),
