@@ -3,6 +3,7 @@
 #   PYTHON=python3.12   which Python makes the virtual environment (default: the first that fits)
 #   DIR=path            for demo: the directory to walk
 #   SEED=7 JOBS=2000 ONLY=S01,S06   for faults: the random seed, jobs per scenario [default: few], which scenarios
+#   HOURS=8 SEED=7   for soak: how long; 0.02 is the shortest
 #   SEEDS=1000 FIRST=0 QUEUE=native   for simulate: how many seeds, the first of them, and of which queue [all]
 #   ONLY=Lease       for proof: only configurations with names that begin so
 #   ONLY="name name" for mutants: only these
@@ -10,7 +11,7 @@
 #   ARGS="-k lease"     for test: more arguments for pytest; for crash, bench: see python -m bench.performance --help
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser screenshot check faults simulate proof mutants format docs site site-open compat crash histories bench ci clean run-env dev-env
+.PHONY: help demo test browser screenshot check faults soak simulate proof mutants format docs site site-open compat crash histories bench ci clean run-env dev-env
 SHELL := /bin/sh
 # The tests and the benchmarks start hundreds of processes. Without bytecode each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -56,6 +57,10 @@ WALKING := tests/property tests/conformance/test_limits_walk.py tests/conformanc
 faults: dev-env ## Kills, stops, cuts, restarts, full memory, wrong clocks, and a checker (SEED=n JOBS=n ONLY=S01,S06)
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 	$(if $(ONLY)$(ARGS),,@$(WALKS) $(BIN)/python -m pytest -q $(WALKING))
+
+HOURS ?= 8
+soak: dev-env ## Hours of mixed load and faults: lost, doubled, and levels that rise, with a plot in build/soak (HOURS=8)
+	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 SEEDS ?= 200
 simulate: dev-env ## Step the calls of many processes by a seed, beside a model without Redis (SEEDS=n FIRST=n QUEUE=native)

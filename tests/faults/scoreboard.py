@@ -23,11 +23,11 @@ def line(result: Result) -> str:
     return f"{text}  lost {score.lost}, doubled {score.doubled}{worst}  [{hits}]"
 
 
-def total(results: Sequence[Result]) -> str:
+def total(results: Sequence[Result], what: str = "scenarios") -> str:
     scores = [result.report.score for result in results]
     bad = [result.name for result in results if not result.ok]
     return (
-        f"{len(results)} scenarios, {sum(one.jobs for one in scores):,} jobs, "
+        f"{len(results)} {what}, {sum(one.jobs for one in scores):,} jobs, "
         f"{sum(one.all_faults for one in scores):,} faults: "
         f"{sum(one.lost for one in scores)} lost, {sum(one.doubled for one in scores)} doubled, "
         f"worst recovery {max((one.worst_recovery_s for one in scores), default=0):.1f} s. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tenure import Tenure
 from tenure.core.job import ENDS, State
@@ -14,10 +14,12 @@ class Stuck(AssertionError):
     """The run did not come to its end in time."""
 
 
-def write_ends(app: Tenure, queue: str, diary: Diary) -> dict[str, int]:
-    """Write down the end of every job of the queue. Answers what was counted meanwhile."""
+def write_ends(
+    app: Tenure, queue: str, diary: Diary, is_known: Callable[[str], bool] = lambda id: True
+) -> dict[str, int]:
+    """Write down the end of every known job of the queue. Answers what was counted meanwhile."""
     for state in sorted(ENDS):
-        found = _ended(app, queue, state)
+        found = [one for one in _ended(app, queue, state) if is_known(one[0])]
         diary.write_all([Event(Op.FINAL, job=id, token=token, note=state.value) for id, token in found])
     return app.inspect.queue(queue).totals
 

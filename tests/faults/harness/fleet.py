@@ -88,6 +88,11 @@ class Fleet:
         return [pid for pid in self._live if pid not in self.stopped]
 
     @property
+    def parent(self) -> int:
+        """The process above the first worker."""
+        return next(iter(self._live.values())).pid
+
+    @property
     def starting(self) -> list[int]:
         """Those that have not said yet that they have started."""
         return [pid for pid in self._live if not self._has_started(pid)]

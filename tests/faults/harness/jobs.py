@@ -30,7 +30,8 @@ ALL_RECORDS: Final = 10_000_000
 NEVER_BROKEN: Final = 1_000
 """Crashes: workers are killed on purpose here, and it is not the jobs' fault."""
 RETRIES: Final = 10_000
-KEEP_S: Final = 86_400.0
+KEEP: Final = "FAULTS_KEEP_S"
+"""For how long records of ended jobs are kept, if not for a day."""
 PEEP_S: Final = 0.02
 
 STEP: Final = "step"
@@ -38,6 +39,9 @@ STEP_IN_THREAD: Final = "step_in_thread"
 GATE: Final = "gate"
 BLOCK: Final = "block"
 BLOCK_IN_THREAD: Final = "block_in_thread"
+DUE: Final = "due"
+"""The task of delayed jobs, and the file in which they write how late they are."""
+ANSWER: Final = "answer"
 TICK: Final = "tick"
 TICKS: Final = "ticks"
 """The queue of the jobs of schedules, which only workers of S70 serve, and the file in which they are written down."""
@@ -117,12 +121,26 @@ async def take(job: Job) -> None:
 
 
 def tick(name: str) -> None:
-    """Write down the planned time of a tick and its job."""
+    """Write down the planned time of a tick, its job, and how many milliseconds late it is."""
     job = current_job()
     assert job is not None
     assert job.scheduled_for is not None
+    planned = job.scheduled_for.timestamp() * 1000
     with (Path(os.environ[FOLDER]) / TICKS).open("a") as file:
-        file.write(f"{name} {round(job.scheduled_for.timestamp() * 1000)} {job.id}\n")
+        file.write(f"{name} {planned:.0f} {job.id} {time.time() * 1000 - planned:.0f}\n")
+
+
+async def due(n: int, ms: int, due_ms: float) -> None:
+    """Write down how late a delayed job is, and go on as a step."""
+    with (Path(os.environ[FOLDER]) / DUE).open("a") as file:
+        file.write(f"{n} {time.time() * 1000 - due_ms:.0f}\n")
+    await step(n, ms)
+
+
+async def answer(n: int, size: int) -> str:
+    """A job with a result of so many bytes."""
+    await step(n, 1)
+    return "r" * size
 
 
 def note_of_flow(*words: object) -> None:
@@ -203,13 +221,14 @@ def make_config(timing: Timing | None = None) -> NativeConfig:
 def make_app(url: str | None = None) -> Tenure:
     """An app for the run's queues. Where Redis is: `url`, else the environment."""
     made = Tenure(url, protocol=Native(NAMESPACE, make_config()))
-    for task in (step, step_in_thread, gate, block, block_in_thread, misdeed, misdeed_in_thread):
-        made.task(name=task.__name__, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S)(task)
-    made.task(name=MISDEED_APART, queue=QUEUE, retries=RETRIES, result_ttl=KEEP_S, run_in="process")(misdeed_apart)
+    keep_s = float(os.environ.get(KEEP, "86400"))
+    for task in (step, step_in_thread, gate, block, block_in_thread, misdeed, misdeed_in_thread, due, answer):
+        made.task(name=task.__name__, queue=QUEUE, retries=RETRIES, result_ttl=keep_s)(task)
+    made.task(name=MISDEED_APART, queue=QUEUE, retries=RETRIES, result_ttl=keep_s, run_in="process")(misdeed_apart)
     made.task(name=TICK, queue=QUEUE, retries=RETRIES, result_ttl=0)(tick)
     for one in (member, link, follower):
         made.task(name=one.__name__, queue=FLOWS[0], retries=RETRIES, result_ttl=0)(one)
-    made.handler(RAW, retries=RETRIES, result_ttl=KEEP_S)(take)
+    made.handler(RAW, retries=RETRIES, result_ttl=keep_s)(take)
     return made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tenure import Tenure
-from tenure.core.errors import NotDurable, QueueFull, RedisError, Unreachable
+from tenure.core.errors import NotDurable, NotUnique, QueueFull, RedisError, Unreachable
 from tenure.core.job import State
 from tenure.testing.server import RedisServer
 from tests.faults.harness import ending, jobs
@@ -53,9 +52,9 @@ class Stage:
         self.sampling = True
         self.queues = [jobs.QUEUE]
         self.binary = binary
-        self._numbers = itertools.count()
+        self.added = 0
         self._fleets: list[Fleet] = []
-        self._ticks: list[Callable[[], None]] = []
+        self.ticks: list[Callable[[], None]] = []
         self._sample_at = 0.0
         self.open = contextlib.ExitStack()
 
@@ -115,7 +114,7 @@ class Stage:
         sites = Sites(self.server, fleet, self.tail, self.diary, ask_for_work)
         chaos = Chaos(plan, sites, self.server.url, random.Random(self.draw.random()))
         self.open.callback(chaos.end)
-        self._ticks.append(chaos.go_on)
+        self.ticks.append(chaos.go_on)
         return chaos
 
     # ---------------------------------------------------------------------------------------------------- what happens
@@ -130,7 +129,7 @@ class Stage:
         lane: str = "",
     ) -> list[str]:
         """Enqueue jobs with ids of ours, many in a call, of one lane if it is named. Answers the ids."""
-        numbers = list(itertools.islice(self._numbers, count))
+        numbers = [self._number() for _ in range(count)]
         ids = [f"job{n:06}" for n in numbers]
         called = (app or self.app).tasks[task]
         for start in range(0, count, CHUNK):
@@ -143,7 +142,7 @@ class Stage:
     def add_one(
         self, task: str, *args: object, meant: str = "completed", app: Tenure | None = None, **options: Any
     ) -> str:
-        n = next(self._numbers)
+        n = self._number()
         id = f"job{n:06}"
         called = (app or self.app).tasks[task].using(id=id, **options)
         self._offer([id], [n], meant, lambda: called.enqueue(n, *args))
@@ -153,10 +152,14 @@ class Stage:
         """A raw payload on a queue of its own."""
         if jobs.RAW not in self.queues:
             self.queues.append(jobs.RAW)
-        n = next(self._numbers)
+        n = self._number()
         id = f"raw{n:06}"
         self._offer([id], [n], "completed", lambda: (app or self.app).queue(jobs.RAW).enqueue(payload, id=id))
         return id
+
+    def _number(self) -> int:
+        self.added += 1
+        return self.added - 1
 
     def _offer(
         self, ids: list[str], numbers: list[int], meant: str, send: Callable[[], object], lane: str = ""
@@ -167,7 +170,7 @@ class Stage:
         phase = "ok"
         try:
             send()
-        except QueueFull:
+        except (QueueFull, NotUnique):
             phase = "fail"
         except (NotDurable, Unreachable):
             phase = "unknown"
@@ -213,7 +216,7 @@ class Stage:
             time.sleep(TICK_S)
 
     def tick(self) -> None:
-        for tick in self._ticks:
+        for tick in self.ticks:
             tick()
         for fleet in self._fleets:
             fleet.look_after()

@@ -52,7 +52,7 @@ def flows(stage: Stage) -> None:
     made: dict[str, tuple[Flow, int]] = {}
     for n in range(kills):
         for _ in range(max(1, JOBS_A_KILL // MEMBERS)):
-            _make(stage, f"flow{len(made)}", made)
+            make(stage, f"flow{len(made)}", made)
         stage.spend(stage.draw.uniform(0.3, 1.0))
         fleet.kill(stage.draw.choice(fleet.running), family=n % 2 == 0)
         if n % max(1, kills // RESTARTS) == 0:
@@ -63,7 +63,7 @@ def flows(stage: Stage) -> None:
     fleet.let_go_on(pid)
     proxy.calm = True
     stage.fault("replies harmed", sum(proxy.harmed.values()))
-    stage.until(lambda: _are_over(stage, made), "the flows end", 120)
+    stage.until(lambda: are_over(stage, made), "the flows end", 120)
     judge(stage, made)
     stage.recover()
 
@@ -91,7 +91,7 @@ def failed_over(stage: Stage) -> None:
         assert cluster.owner(KEY) is cluster.owner(f"{{{jobs.NAMESPACE}:{NEXT_QUEUE}}}") is not master
         for n in range(max(1, stage.size // MEMBERS // len(jobs.FLOWS))):
             with suppress(NotDurable):  # nobody was promised this one
-                _make(stage, f"{queue}{n}", flows, SLOW_MS, NEXT_QUEUE)
+                make(stage, f"{queue}{n}", flows, SLOW_MS, NEXT_QUEUE)
         before = len(_lines(stage))
         part_replica(master)
         stage.spend(LAG_S)
@@ -102,7 +102,7 @@ def failed_over(stage: Stage) -> None:
         master.start()
         cluster.until_ok()
         stage.until(lambda master=master: master.command("ROLE")[3] == b"connected", "it was to follow the new one")  # type: ignore[misc]
-    stage.until(lambda: _are_over(stage, flows), "the flows end", 120)
+    stage.until(lambda: are_over(stage, flows), "the flows end", 120)
     followed = stage.app.inspect.queue(NEXT_QUEUE).totals["completed"]
     expected = len({(kind, name) for kind, name, *_ in _lines(stage) if kind in ("success", "end")})
     stage.expect(followed == expected, f"{followed} jobs followed flows, expected {expected}")
@@ -110,7 +110,7 @@ def failed_over(stage: Stage) -> None:
     stage.recover()
 
 
-def _make(
+def make(
     stage: Stage, name: str, made: dict[str, tuple[Flow, int]], most_ms: int = 80, next_queue: str = jobs.FLOWS[0]
 ) -> None:
     """A group in two queues; some members fail, some for good, some add others, and one is a chain."""
@@ -128,7 +128,7 @@ def _make(
     made[name] = group(calls).enqueue(success, end), int(fails)
 
 
-def _are_over(stage: Stage, made: dict[str, tuple[Flow, int]]) -> bool:
+def are_over(stage: Stage, made: dict[str, tuple[Flow, int]]) -> bool:
     try:
         return all(flow.view().state is not FlowState.OPEN for flow, _ in made.values()) and not any(
             ending.left(stage.app, queue) for queue in (*jobs.FLOWS, NEXT_QUEUE)

@@ -40,9 +40,7 @@ def schedules(stage: Stage) -> None:
         clock = stage.open.enter_context(closing(Clock(folder)))
         clock.set(wrong_s)
         stage.fleet(1, SLOTS, args=queues, environment=clock.environment())
-    tick = stage.app.tasks[jobs.TICK].using(queue=jobs.TICKS)
-    for name, seconds in SCHEDULES.items():
-        stage.app.schedules.add(name, tick.call(name), Every(seconds=seconds), overlap="allow", catch_up="all")
+    add(stage)
     stage.add(stage.size, jobs.STEP, 20)
     for n in range(KILLS):
         stage.spend(stage.draw.uniform(0.5, 1.5))
@@ -58,6 +56,13 @@ def schedules(stage: Stage) -> None:
     stage.recover()
 
 
+def add(stage: Stage) -> None:
+    """Define the schedules."""
+    tick = stage.app.tasks[jobs.TICK].using(queue=jobs.TICKS)
+    for name, seconds in SCHEDULES.items():
+        stage.app.schedules.add(name, tick.call(name), Every(seconds=seconds), overlap="allow", catch_up="all")
+
+
 def judge(stage: Stage) -> None:
     """End the schedules, wait for their jobs, and compare these with what was planned."""
     for name in SCHEDULES:
@@ -65,7 +70,7 @@ def judge(stage: Stage) -> None:
     stage.until(lambda: not sum(stage.app.inspect.queue(jobs.TICKS).counts.values()), "the jobs of the ticks end")
     ran: dict[str, dict[int, set[str]]] = {name: defaultdict(set) for name in SCHEDULES}
     for line in (stage.folder / jobs.TICKS).read_text().splitlines():
-        name, planned, id = line.split()
+        name, planned, id, _ = line.split()
         ran[name][int(planned)].add(id)
     for view in stage.app.schedules.list(jobs.TICKS):
         step = SCHEDULES[view.name] * limits.SECOND
