@@ -27,7 +27,6 @@ ALWAYS: Final = ("--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"
 """What was answered is in the file, whatever becomes of the process."""
 TICK_S: Final = 0.01
 LOOK_S: Final = 0.1
-SAMPLE_S: Final = 1.0
 STILL_S: Final = 0.4
 """A queue that has been empty for so long stays empty."""
 WAIT_S: Final = 60.0
@@ -50,6 +49,7 @@ class Stage:
         self.diary = Diary(folder)
         self.tail = Tail(folder)
         self.sampling = True
+        self.sample_s = 1.0
         self.queues = [jobs.QUEUE]
         self.binary = binary
         self.added = 0
@@ -222,7 +222,7 @@ class Stage:
             fleet.look_after()
         now = time.monotonic()
         if self.sampling and now >= self._sample_at:
-            self._sample_at = now + SAMPLE_S
+            self._sample_at = now + self.sample_s
             self.sample()
 
     def sample(self) -> None:

@@ -45,6 +45,8 @@ STEP_S: Final = 0.25
 ZOMBIES_S: Final = 2.5
 """So long a worker that was stopped may start what it had claimed before."""
 HARMED: Final = 0.01
+AUDIT_S: Final = 5.0
+"""So often all keys are read and compared."""
 SHOWN, KEPT = 5, 3
 """Violations of a round, and histories of rounds that went wrong."""
 BOUNDS: Final = Bounds(recovery_s=30.0, drained_s=60.0, awake_s=20.0)
@@ -79,6 +81,7 @@ class Soak:
         }
         self.lines = Lines(out / "levels.csv", probes, max(1.0, hours * HOUR_S / SAMPLES_MOST))
         stage.ticks.append(lambda: self.lines.sample(time.monotonic() - self.began))
+        stage.sample_s = AUDIT_S
         ticks.add(stage)
 
     def _info(self, name: str) -> float:

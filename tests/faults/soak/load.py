@@ -74,7 +74,7 @@ class Load:
             case "failing":
                 stage.add(1, jobs.STEP, ms, 0, True, meant="failed")
             case "lane":
-                stage.add(1, jobs.STEP, ms, lane=f"lane{draw.randrange(5)}")
+                stage.add(1, jobs.STEP, ms, draw.choice([0, 0, 1, 2]), lane=f"lane{draw.randrange(2)}")
             case "limited":
                 chosen = draw.sample(LIMITS, draw.choice([1, 1, 2]))
                 id = stage.add_one(jobs.STEP, min(ms, 50), limits=chosen)
