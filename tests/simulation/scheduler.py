@@ -57,6 +57,7 @@ class Stage:
     server: RedisServer
     line: Line
     seed: int
+    kind_of_process: type[Process] = Process
     clock: int = 0
     trace: list[str] = field(default_factory=list)
     late: list[tuple[Command | Invoke, Doing]] = field(default_factory=list)
@@ -86,7 +87,7 @@ class Stage:
     def make_process(self, kind: str) -> Process:
         name = f"{kind}{next(self.births)}"
         numbers = self.numbers.__next__
-        return Process(
+        return self.kind_of_process(
             name,
             kind,
             self.make_engine(),

@@ -18,7 +18,8 @@ WEIGHTS: Final[Mapping[str, Mapping[str, int]]] = {
 }  # fmt: skip
 """Strands by name, and their operations. A strand makes one call at a time; a process may have several."""
 SUBJECTS: Final = ("", "plain", "lane", "limit", "unique", "schedule", "flow")
-"""What most jobs of a history are about. Empty: everything."""
+"""What most jobs of a history are about. Empty: everything. `BY_SUBJECT` also has those of
+tests/simulation/traces.py."""
 BY_SUBJECT: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
     "plain": {"client": {"enqueue": 8, "enqueue_again": 2, "cancel": 1, "discard": 1, "retry": 1}, "tend": {"tend": 1}},
     "lane": {"client": {"enqueue": 10, "cancel": 1, "discard": 1, "retry": 2, "pause": 1, "park": 3, "repartition": 1}},
@@ -26,6 +27,11 @@ BY_SUBJECT: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
     "unique": {"client": {"enqueue": 12, "enqueue_again": 1, "cancel": 2, "discard": 2, "retry": 4, "repartition": 1}},
     "schedule": {"client": {"schedule": 4, "enqueue": 1, "cancel": 1}, "tend": {"tick": 4, "tend": 1}},
     "flow": {"client": {"flow": 6, "enqueue": 2, "cancel": 1, "discard": 1, "stop_flow": 1}, "tend": {"tend": 1}},
+    **{
+        name: {"client": {"enqueue": 1}, "settle": {"settle": 1}, "tend": {"tend": 1}}
+        for name in ("Lease", "Lane", "Limit", "Channel")
+    },
+    "Tick": {"client": {"schedule": 1}, "settle": {"settle": 1}, "tend": {"tick": 4, "tend": 1}},
 }
 STRANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("client",),
