@@ -143,7 +143,8 @@ def main() -> int:
         return 2
     seeds = SEEDS if asked.seed is None else (asked.seed,)
     cases = [Case(model, seed, asked.mutant or "") for model in SUBJECTS for seed in seeds]
-    cases += [] if asked.mutant else [Case(model, seeds[0], name) for model, name in DRIFTS.items()]
+    if seeds is SEEDS and not asked.mutant:
+        cases += [Case(model, seeds[0], name) for model, name in DRIFTS.items()]
     cases = [one for one in cases if asked.model in (None, one.model)]
     began, wrong = time.monotonic(), 0
     with RedisServer(list(available_binaries().values())[-1], aof=False) as server:

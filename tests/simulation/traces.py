@@ -217,7 +217,8 @@ class Lane(Subject):
 
 @dataclass
 class Limit(Subject):
-    """Each job has a lane of its own, and all have one limit of one job at a time."""
+    """Each job has a lane of its own, and all have one limit of one job at a time. The trace ends when a job that
+    crashed twice waits apart from its lane: the model has no suspects."""
 
     model = "Limit"
     seen = same("state", "token", "places", "opened")
@@ -225,12 +226,16 @@ class Limit(Subject):
     still = "most"
     view = "at, quiet, state, token, places, opened, running"
     tokens: dict[bytes, int] = field(default_factory=dict)
+    is_over: bool = False
 
     def shape(self, number: int) -> Shape:
         return Shape(lane=f"L{number}", limits=(CODE["a"],))
 
     def look(self, keys: Keys) -> Row | None:
         jobs, held = keys.jobs(), keys.held()
+        self.is_over = self.is_over or bool(keys.of("q", "isolated", []))
+        if self.is_over:
+            return None
         self.ids += sorted(set(jobs) - set(self.ids))
         self.tokens |= {id: token for id, (_, token) in held.items()}
         lanes = {id: b"L" + id[1:] for id in self.ids}
