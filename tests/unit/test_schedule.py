@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tenure import Cron, Every, Schedule, Tenure, UnsupportedFeature
 from tenure.client.schedule import Policies, schedules_of, spec_of
@@ -220,7 +220,7 @@ def test_overlap_queue_is_a_lane() -> None:
     assert spec_of("s", Every(minutes=1), queued, JOB).shape == Shape(lane="schedule:s")
     limited = Shape(limits=(LimitRule("x", concurrency=1),), share="a")
     job = NewJob("q", "i", b"p", shape=limited)
-    assert spec_of("s", Every(minutes=1), queued, job).shape == dataclasses.replace(limited, lane="schedule:s")
+    assert spec_of("s", Every(minutes=1), queued, job).shape == replace(limited, lane="schedule:s")
     assert spec_of("s", Every(minutes=1), Policies(), job).shape == limited
     own = NewJob("q", "i", b"p", shape=Shape(lane="l"))
     assert spec_of("s", Every(minutes=1), queued, own).shape == Shape(lane="l")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -171,7 +170,7 @@ def _respelled(lease: Lease, respell: Callable[[str], str]) -> Lease:
     shape = record.shape
     if shape is not PLAIN:
         lane = None if shape.lane is None else respell(shape.lane)
-        shape = dataclasses.replace(shape, lane=lane, unique=None)
+        shape = msgspec.structs.replace(shape, lane=lane, unique=None)
     task = None if record.task is None else respell(record.task)
     own = msgspec.structs.replace(record, id=respell(record.id), queue=respell(record.queue), task=task, shape=shape)
     token = respell(token) if isinstance(token, str) else token
