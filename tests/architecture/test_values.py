@@ -15,6 +15,7 @@ OWNERS = {
     "jobs/batches.py": "gathers the groups that it makes",
     "jobs/table.py": "the table owns the state of the leases in it",
     "jobs/job.py": "marks its own lease as answered",
+    "jobs/members.py": "notes what follows its own job",
     "isolation/main.py": "a job process makes its one lease by itself",
 }
 """Modules that set attributes of objects other than `self`, and why they may."""

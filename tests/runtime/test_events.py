@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -266,10 +267,10 @@ async def test_nothing_is_made_for_nobody(monkeypatch):
 
 def test_events_are_values_that_cannot_be_changed_and_carry_no_payload():
     for kind in EVENTS:
-        names = set(kind.__struct_fields__)
+        names = {field.name for field in fields(kind)}
         assert not names & {"payload", "result", "message", "traceback", "error"}
         assert kind.__doc__
-        assert kind.__struct_config__.frozen
+        assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------------------------------------ on_failure

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import astuple
 from typing import Any
 
 import pytest
-from msgspec.structs import astuple
 
 from tenure.core.engine import Timing
 from tenure.core.job import JobView, NewJob, State

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -243,7 +244,7 @@ def option(name: str, task: Any) -> dict[str, Any]:
 class TestEveryOption:
     def test_each_is_here(self):
         assert OPTIONS.keys() == UsingOptions.__annotations__.keys() - {"durable"}
-        assert {*Shape.__struct_fields__} - {"flow"} == ShapeOptions.__annotations__.keys()
+        assert {one.name for one in fields(Shape)} - {"flow"} == ShapeOptions.__annotations__.keys()
 
     @pytest.mark.parametrize("name", OPTIONS)
     def test_reaches_the_job_and_its_record(self, app, engine, name):

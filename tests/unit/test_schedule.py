@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from tenure import Cron, Every, Schedule, Tenure, UnsupportedFeature
 from tenure.client.schedule import Policies, schedules_of, spec_of

@@ -9,12 +9,12 @@ from shlex import join
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenure.core.engine import FullEngine
 from tenure.core.errors import TenureError, Unreachable
 from tenure.core.job import WAITING, JobView, State
 from tenure.core.steps import Steps
+from tenure.core.values import replace
 from tenure.core.why import Culprit, JobFacts, LaneFacts, LimitFacts, OtherJob, Why, WhyCode, WhyCount
 from tenure.core.worker_view import WorkerView
 from tenure.protocols.registry import entry_of

@@ -27,19 +27,20 @@ A listener of a class receives the events of all its subclasses.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from msgspec import Struct
 
-
-class Event(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
     """Base of all events. `at`: seconds since 1970, by the clock of the worker's machine."""
 
     worker: str
     at: float
 
 
-class JobEvent(Event, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent(Event):
     """Base of the events of a job. `task` None: a raw payload. `attempt` counts from 1."""
 
     id: str
@@ -49,11 +50,13 @@ class JobEvent(Event, frozen=True, kw_only=True):
     attempt: int
 
 
-class Claimed(JobEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed(JobEvent):
     """The worker leased the job. It may still release the job before it starts."""
 
 
-class Started(JobEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started(JobEvent):
     """An attempt began, `waited` seconds after the claim.
 
     `queued`: seconds since the enqueue, by the worker's clock; None if the job was delayed or tried before, or if the
@@ -64,17 +67,20 @@ class Started(JobEvent, frozen=True, kw_only=True):
     queued: float | None = None
 
 
-class Ended(JobEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(JobEvent):
     """An attempt ended after `seconds`, and Redis has recorded how. `seconds` is 0 if the attempt never started."""
 
     seconds: float
 
 
-class Completed(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed(Ended):
     """The job is done. A persistent one runs again."""
 
 
-class Retried(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried(Ended):
     """The attempt failed, and the job runs again in `delay` seconds. `place`: where in your code, if known.
 
     Also for an attempt that does not count: `error_type` is then `Snooze` or `RateLimited`.
@@ -85,14 +91,16 @@ class Retried(Ended, frozen=True, kw_only=True):
     delay: float
 
 
-class Failed(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(Ended):
     """The job failed for good. `place`: where in your code, if known."""
 
     error_type: str
     place: str | None
 
 
-class Broken(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken(Ended):
     """The job cannot be processed: its bytes cannot be decoded, or it crashed too many processes.
 
     `place`: where in your code, if known.
@@ -102,25 +110,30 @@ class Broken(Ended, frozen=True, kw_only=True):
     place: str | None
 
 
-class Cancelled(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled(Ended):
     """The job was cancelled. `reason` may be empty."""
 
     reason: str
 
 
-class Released(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(Ended):
     """The job returned to its queue unchanged. The attempt does not count."""
 
 
-class Crashed(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crashed(Ended):
     """The job's process died. The job runs again; after too many crashes a `Broken` event follows."""
 
 
-class Unroutable(Ended, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unroutable(Ended):
     """This worker has no handler for the job. The job is parked until a worker offers one."""
 
 
-class Lost(JobEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(JobEvent):
     """The worker lost the lease, and noticed after `seconds`. Another worker runs the job; this outcome does not count.
 
     `noticed`: which call found it, one of heartbeat, settle, extend, progress. `certain` False: the reply to an earlier
@@ -132,24 +145,28 @@ class Lost(JobEvent, frozen=True, kw_only=True):
     certain: bool = True
 
 
-class WorkerEvent(Event, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEvent(Event):
     """Base of the events of the worker itself."""
 
 
-class WorkerStarted(WorkerEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted(WorkerEvent):
     """The worker begins to claim jobs of these queues. It runs at most `slots` at a time."""
 
     queues: tuple[str, ...]
     slots: int
 
 
-class WorkerStopping(WorkerEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStopping(WorkerEvent):
     """The worker starts no more jobs. `running`: how many jobs may still finish."""
 
     running: int
 
 
-class WorkerStopped(WorkerEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStopped(WorkerEvent):
     """The worker has ended. `given_back`: how many jobs it released, None if Redis did not respond in time.
 
     `unheard`: how many events were dropped because listeners were too slow.
@@ -160,19 +177,22 @@ class WorkerStopped(WorkerEvent, frozen=True, kw_only=True):
     unheard: int
 
 
-class RedisAway(WorkerEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisAway(WorkerEvent):
     """Redis does not respond. The worker retries until it does."""
 
     error_type: str
 
 
-class RedisBack(WorkerEvent, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisBack(WorkerEvent):
     """Redis responds again, `away` seconds after the first unanswered attempt began."""
 
     away: float
 
 
-class Listener(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Listener:
     """A function that is called with every event of these kinds. It may return an awaitable."""
 
     kinds: tuple[type[Event], ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -91,7 +92,8 @@ def numbered(element: E, id: str) -> E:
     return structs.replace(element, job=structs.replace(element.job, id=id))
 
 
-class FlowView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowView:
     """A flow as the inspector shows it.
 
         view = flow.view()

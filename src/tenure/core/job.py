@@ -13,13 +13,12 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Struct
-from msgspec import field as member
-from msgspec.structs import replace
 
 from tenure.core.features import Feature
 from tenure.core.limits import SECOND
 from tenure.core.partitions import place_of
 from tenure.core.shape import PLAIN, Conflict, Progress, QueueSettings, Shape
+from tenure.core.values import replace
 
 NEXT_LOOKED: Final = 20
 """Ready jobs that are looked at for the time of the next one."""
@@ -312,7 +311,8 @@ def _utc(ms: int | None) -> datetime | None:
     return None if ms is None else datetime.fromtimestamp(ms / SECOND, UTC)
 
 
-class Repartition(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Repartition:
     """A change of the number of a queue's partitions that is under way: from `before` to `number`.
 
     `left`: how many jobs and records were still where they belonged before, when workers looked through all of them
@@ -324,7 +324,8 @@ class Repartition(Struct, frozen=True):
     left: int | None
 
 
-class QueueView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class QueueView:
     """A queue in numbers. `counts` has every state; `totals` counts events since the queue's counters began.
 
     `parked_lanes`: how many lanes are parked; `blocked_lanes`: how many a failed job blocks. The jobs of both count as
@@ -341,8 +342,8 @@ class QueueView(Struct, frozen=True):
 
     name: str
     counts: dict[State, int]
-    totals: dict[str, int] = member(default_factory=dict)
-    settings: QueueSettings = member(default_factory=QueueSettings)
+    totals: dict[str, int] = field(default_factory=dict)
+    settings: QueueSettings = field(default_factory=QueueSettings)
     parked_lanes: int = 0
     blocked_lanes: int = 0
     suspects: int = 0
@@ -357,7 +358,8 @@ class QueueView(Struct, frozen=True):
     outgoing_ms: int | None = None
 
 
-class Page(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Page:
     """A page of jobs in one state.
 
     `total`: how many jobs were in that state. `next`: the cursor of the next page; None at the end.

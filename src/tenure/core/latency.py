@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
-
-from msgspec import Struct, field
 
 _A_DOUBLING: Final = 4
 _DOUBLINGS: Final = 30
@@ -20,14 +19,16 @@ def bucket_of(seconds: float) -> int:
     return bisect_right(BOUNDS, seconds)
 
 
-class Times(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Times:
     """How many jobs of a queue had a time in each bucket: a worker's last five to ten minutes."""
 
     wait: Mapping[int, int] = field(default_factory=dict)
     run: Mapping[int, int] = field(default_factory=dict)
 
 
-class Percentiles(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Percentiles:
     """Half of `count` jobs took at most `p50` seconds, 95 % at most `p95`, 99 % at most `p99`."""
 
     count: int
@@ -36,7 +37,8 @@ class Percentiles(Struct, frozen=True):
     p99: float
 
 
-class Latency(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Latency:
     """How long the jobs of a queue lately waited, from enqueue to start, and ran. None: there were none.
 
     Jobs that were delayed or tried before count for `run` only.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
-
-from msgspec import Struct, field
 
 from tenure.core import limits
 from tenure.core.latency import Percentiles, Times
@@ -12,7 +11,8 @@ from tenure.core.latency import Percentiles, Times
 QUARTER_MS: Final = 15 * limits.MINUTE
 
 
-class Ends(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Ends:
     """How many jobs of a queue ended in one worker since its last report. `times`: how long they waited and ran.
 
     `failed`: they ended in `failed` or `broken`. `retried`: failed attempts of jobs that run again.
@@ -25,7 +25,8 @@ class Ends(Struct, frozen=True):
     times: Times = field(default_factory=Times)
 
 
-class MinuteCounts(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MinuteCounts:
     """How many jobs ended in the minute that began at `at_ms`.
 
     `failed`: they ended in `failed` or `broken`. `retried`: failed attempts of jobs that run again.
@@ -38,7 +39,8 @@ class MinuteCounts(Struct, frozen=True):
     cancelled: int
 
 
-class QuarterLatency(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class QuarterLatency:
     """How long the jobs of the quarter of an hour that began at `at_ms` waited and ran.
 
     None: there were none. A percentile is at most twice the true one; times above 2.3 hours count as 4.7 hours.
@@ -49,7 +51,8 @@ class QuarterLatency(Struct, frozen=True):
     run: Percentiles | None = None
 
 
-class Minutes(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Minutes:
     """The last 24 hours of a queue, the oldest first, without minutes and quarters of an hour in which no job ended."""
 
     counts: tuple[MinuteCounts, ...] = ()

@@ -35,7 +35,8 @@ class LimitRule:
     template: str = field(default="", compare=False)
 
 
-class LimitHolder(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LimitHolder:
     """A running job that holds places of a limit, since its claim."""
 
     queue: str
@@ -44,7 +45,8 @@ class LimitHolder(Struct, frozen=True):
     since_ms: int
 
 
-class LimitView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LimitView:
     """A limit as Redis knows it.
 
     `concurrency`, `interval_us` and `burst`: what is stored; None: the number of the code applies. `active`: places

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Final
-
-from msgspec import Struct
+from typing import Final
 
 from tenure.core.errors import invalid
 from tenure.core.features import Feature
@@ -52,7 +51,8 @@ class Conflict(StrEnum):
     POSTPONE = "postpone"
 
 
-class UniqueRule(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class UniqueRule:
     """That a job is to be the only one with `key` on its queue. A key is any text; long keys are digests.
 
     `window_ms`: for `Until.WINDOW`. `wait_ms`: for `Conflict.POSTPONE`, how long the latest job waits for another one;
@@ -72,7 +72,8 @@ class UniqueRule(Struct, frozen=True):
         return by_arguments and self.until is Until.ENDED and self.conflict is Conflict.REJECT
 
 
-class Shape(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Shape:
     """The place of a job in its queue. A job with a lane has no priority: a lane runs in order.
 
     `lane_limit`: how many jobs of the lane may run at a time; above one there is no order. The latest job's limit
@@ -82,20 +83,20 @@ class Shape(Struct, frozen=True):
     follows a bad end, as `FlowPort.text_of` writes it. `flow`: the group of a member: see `core.flows.membership`.
     `at_most_once`: it ends in `broken` when its lease comes back and it may have begun.
 
-    A field with another value than its default needs the feature of its annotation: see `core.unsupported`.
+    A field with another value than its default needs the feature in its metadata: see `core.unsupported`.
     """
 
-    lane: Annotated[str | None, Feature.LANES] = None
-    lane_limit: Annotated[int, Feature.LANE_POLICIES] = 1
-    priority: Annotated[int, Feature.PRIORITIES] = 0
-    unique: Annotated[UniqueRule | None, Feature.UNIQUE] = None
-    persistent: Annotated[bool, Feature.PERSISTENT] = False
-    limits: Annotated[tuple[LimitRule, ...], Feature.LIMITS] = ()
-    share: Annotated[str | None, Feature.SHARES] = None
-    expires: Annotated[str | None, Feature.EXPIRES] = None
-    on_failed: Annotated[str, Feature.FLOWS] = ""
-    flow: Annotated[str, Feature.FLOWS] = ""
-    at_most_once: Annotated[bool, Feature.AT_MOST_ONCE] = False
+    lane: str | None = field(default=None, metadata={"needs": Feature.LANES})
+    lane_limit: int = field(default=1, metadata={"needs": Feature.LANE_POLICIES})
+    priority: int = field(default=0, metadata={"needs": Feature.PRIORITIES})
+    unique: UniqueRule | None = field(default=None, metadata={"needs": Feature.UNIQUE})
+    persistent: bool = field(default=False, metadata={"needs": Feature.PERSISTENT})
+    limits: tuple[LimitRule, ...] = field(default=(), metadata={"needs": Feature.LIMITS})
+    share: str | None = field(default=None, metadata={"needs": Feature.SHARES})
+    expires: str | None = field(default=None, metadata={"needs": Feature.EXPIRES})
+    on_failed: str = field(default="", metadata={"needs": Feature.FLOWS})
+    flow: str = field(default="", metadata={"needs": Feature.FLOWS})
+    at_most_once: bool = field(default=False, metadata={"needs": Feature.AT_MOST_ONCE})
 
     def expires_ms(self, enqueued_ms: int) -> int | None:
         """When a job that was enqueued at this time expires; None: never."""
@@ -121,7 +122,8 @@ class LaneFailure(StrEnum):
     PARK = "park"
 
 
-class QueueSettings(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
     """The settings of a queue, the same for every worker and client.
 
     `max_length` counts jobs that have not ended; 0: no limit. `paused`: nothing is claimed.
@@ -147,7 +149,8 @@ class LaneState(StrEnum):
     IDLE = "idle"
 
 
-class LaneView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LaneView:
     """A lane as the inspector shows it. `waiting`: jobs in line. `busy`: jobs out of line that occupy it: held,
     waiting for their retry, unroutable, or failed and blocking. `parked_by`: the job whose failure parked the lane.
     `blocked_by`: the failed job that blocks it (of several, the first that failed)."""
@@ -162,14 +165,16 @@ class LaneView(Struct, frozen=True):
     blocked_by: str | None = None
 
 
-class LanePage(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LanePage:
     """Some lanes. `cursor`: where the next page begins; 0: this is the last page."""
 
     lanes: tuple[LaneView, ...]
     cursor: int
 
 
-class Progress(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Progress:
     """The progress that a job reported. `total` None: unknown. `at_ms`: the time of the report by Redis' clock."""
 
     current: float
@@ -216,7 +221,8 @@ class CancelAnswer(StrEnum):
         return self is not CancelAnswer.NOTHING
 
 
-class CancelCount(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CancelCount:
     """How many jobs were cancelled, and how many running ones were asked to end."""
 
     cancelled: int = 0

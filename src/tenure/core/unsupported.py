@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import fields
 from functools import cache
 from typing import get_type_hints
 
@@ -41,18 +42,18 @@ def _is_text(payload: bytes) -> bool:
 
 def features_of(job: NewJob) -> Iterator[Feature]:
     """Yield the features that a job needs, by its fields: see `JobSpec` and `Shape`."""
-    yield from (feature for name, plain, feature in _needing(NewJob) if getattr(job, name) != plain)
+    yield from (feature for name, plain, feature in _of_job() if getattr(job, name) != plain)
     shape = job.shape
     if shape is PLAIN:
         return
-    yield from (feature for name, plain, feature in _needing(Shape) if getattr(shape, name) != plain)
+    yield from (one.metadata["needs"] for one in fields(Shape) if getattr(shape, one.name) != one.default)
     if shape.unique is not None and not shape.unique.is_plain:
         yield Feature.UNIQUE_KEYS
 
 
 @cache
-def _needing(kind: type[NewJob | Shape]) -> tuple[tuple[str, object, Feature], ...]:
-    """The fields of a job or a shape that need a feature, and the value that needs none."""
-    plain, hints = NewJob("", "", b"") if kind is NewJob else PLAIN, get_type_hints(kind, include_extras=True)
+def _of_job() -> tuple[tuple[str, object, Feature], ...]:
+    """The fields of a job that need a feature, and the value that needs none."""
+    plain, hints = NewJob("", "", b""), get_type_hints(NewJob, include_extras=True)
     annotated = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return tuple((name, getattr(plain, name), feature) for name, found in annotated.items() for feature in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from msgspec import Struct
@@ -52,7 +53,8 @@ class WhyCode(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Culprit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Culprit:
     """What keeps a job from running. `kind`: job, lane, limit, share, queue or worker. `queue`: of a job or lane."""
 
     kind: str
@@ -60,7 +62,8 @@ class Culprit(Struct, frozen=True):
     queue: str | None = None
 
 
-class Why(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Why:
     """One reason why a job does not run now.
 
         why = app.inspect.why("orders", job.id)
@@ -81,7 +84,8 @@ class Why(Struct, frozen=True):
     also: tuple[Why, ...] = ()
 
 
-class WhyCount(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WhyCount:
     """How many waiting jobs of a queue have each reason, the most frequent first, and how many were looked at.
 
     `is_whole`: these are all waiting jobs that the queue has.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from msgspec import Struct, field
+from dataclasses import dataclass, field
 
 from tenure.core.latency import Times
 from tenure.core.rates import LimitRule
 
 
-class JobStack(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobStack:
     """Where the handler of a running job is. `text`: its frames, the innermost last, without local variables."""
 
     queue: str
@@ -19,7 +19,8 @@ class JobStack(Struct, frozen=True):
     text: str
 
 
-class WorkerView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WorkerView:
     """A worker as it last described itself, and how many jobs it holds, without those on a lost node of a cluster.
 
     `alone`: it claims no jobs for now, because it runs a job alone, or prepares to. `times`: how long the

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 
 import pytest
-from msgspec.structs import astuple
 
 from tenure.core import limits
 from tenure.core.latency import Percentiles, Times, bucket_of

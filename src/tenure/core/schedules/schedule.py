@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -202,7 +203,8 @@ class SchedulePage(Struct, frozen=True):
     cursor: int
 
 
-class ScheduleView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ScheduleView:
     """A schedule as users see it. Times are in UTC, None if it has none.
 
     `explanation`: when it is due, in English. `when` None: this machine does not know the time zone. `task` None: a raw

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenure.core import limits
 from tenure.core.job import JobView, Page, QueueView, State
 from tenure.core.shape import LanePage, LaneState, LaneView, QueueSettings
 from tenure.core.steps import Command, Steps
+from tenure.core.values import replace
 from tenure.engines.kit.encoding import as_bytes, as_text, number_of
 from tenure.engines.kit.inspect import WorkersInspector
 from tenure.engines.kit.pages import check_page, read_cursor, write_cursor

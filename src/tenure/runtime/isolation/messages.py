@@ -13,6 +13,7 @@ from tenure.core import limits
 from tenure.core.job import Lease
 from tenure.core.outcome import Outcome
 from tenure.core.shape import PLAIN, Progress
+from tenure.core.values import replace
 
 PROCESS_EXIT_MS: Final = 2 * limits.SECOND
 """How long the exit handlers of a job process may take."""
@@ -170,7 +171,7 @@ def _respelled(lease: Lease, respell: Callable[[str], str]) -> Lease:
     shape = record.shape
     if shape is not PLAIN:
         lane = None if shape.lane is None else respell(shape.lane)
-        shape = msgspec.structs.replace(shape, lane=lane, unique=None)
+        shape = replace(shape, lane=lane, unique=None)
     task = None if record.task is None else respell(record.task)
     own = msgspec.structs.replace(record, id=respell(record.id), queue=respell(record.queue), task=task, shape=shape)
     token = respell(token) if isinstance(token, str) else token
