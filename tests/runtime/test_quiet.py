@@ -6,6 +6,8 @@ import asyncio
 import logging
 import time
 
+from msgspec import structs
+
 from tenure.core.engine import Feature
 from tenure.core.outcome import Completed
 from tenure.runtime.ports import Env
@@ -46,7 +48,7 @@ async def test_a_message_makes_it_quiet_at_once():
         await rig.driver.subscribed.wait()
         await engine.until(lambda: "wait" in engine.calls)
         # No announcement of its own accord would come soon.
-        object.__setattr__(engine.timing, "presence_ms", 600_000)
+        structs.force_setattr(engine.timing, "presence_ms", 600_000)
         await engine.until(lambda: len(engine.announced) >= 2)
         engine.is_quiet = True
         rig.driver.publish(engine.signal_channel(rig.worker.id), "")
