@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replaced
 from typing import Any, Final, TypeAlias
 
 from tenure.core.engine import Feature, Trait
@@ -21,6 +20,7 @@ from tenure.core.rates import LimitRule
 from tenure.core.schedules import rules
 from tenure.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, Ticked
 from tenure.core.shape import Conflict, Shape, UniqueRule, Until
+from tenure.core.values import replace as replaced
 from tests.simulation.model import Model
 from tests.simulation.values import Doing, Group, require
 from tests.support.schedules import tick_of
