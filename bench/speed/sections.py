@@ -29,8 +29,8 @@ SECTIONS: Final = (
     Section(
         "options",
         "What options cost",
-        "A job with one option, compared with a plain job: the processor time of Redis for its enqueue (alone) and for its "
-        "run (claimed with others), and how many jobs one worker runs in a second.",
+        "A job with one option, compared with a plain job: the processor time of Redis for its enqueue (alone) and "
+        "for its run (claimed with others), and how many jobs one worker runs in a second.",
         options.OptionsFound,
         options.measure,
         options.table,
