@@ -102,18 +102,25 @@ def user_table(run: Run, measure: Measure) -> str:
         if row.median is None:
             reasons.setdefault(row.reason, []).append(row.peer.title)
             continue
-        words = line(row, measure).split(" | ")
-        lines.append(" | ".join([words[0], times(row.ours), *words[3:]]))
+        lines.append(f"| {_title(row)} | {times(row.ours)} | {_values(row, measure)} |")
     absent = "; ".join(f"{', '.join(titles)} ({reason})" for reason, titles in reasons.items())
     return "\n".join([*lines, *(["", f"Without a figure: {absent}."] if absent else [])])
 
 
 def line(row: Row, measure: Measure) -> str:
-    title = f"**{row.peer.title}**" if row.peer.name in OURS else row.peer.title
     if row.median is None:
-        return f"| {title} | {NONE} | {NONE} | {NONE} | {row.reason} |"
-    spread = f"{number(row.lowest, measure.digits)} to {number(row.highest, measure.digits)}"
-    return f"| {title} | {times(row.bare)} | {times(row.best)} | {number(row.median, measure.digits)} | {spread} |"
+        return f"| {_title(row)} | {NONE} | {NONE} | {NONE} | {row.reason} |"
+    return f"| {_title(row)} | {times(row.bare)} | {times(row.best)} | {_values(row, measure)} |"
+
+
+def _title(row: Row) -> str:
+    return f"**{row.peer.title}**" if row.peer.name in OURS else row.peer.title
+
+
+def _values(row: Row, measure: Measure) -> str:
+    """The cells of the median and of the spread."""
+    lowest, highest, median = (number(one, measure.digits) for one in (row.lowest, row.highest, row.median or 0))
+    return f"{median} | {lowest} to {highest}"
 
 
 def number(value: float, digits: int) -> str:

@@ -9,9 +9,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from msgspec import Struct
 
 from tenure.client.call import TaskCall
 from tenure.core import limits
@@ -46,7 +45,8 @@ IMMEDIATE: Final = "immediate"
 """Stands for the worker of a call that Redis does not know."""
 
 
-class Drained(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Drained:
     """How many attempts ended in each way.
 
     assert app.testing().drain() == Drained(completed=3)
@@ -301,7 +301,7 @@ class _Link:
 
 _DEFERRED: Final = (Retry.__name__, Snooze.__name__, RateLimited.__name__)
 _CRASH: Final = ErrorInfo("Crashed", "its task on the event loop was cancelled, by other code than Tenure")
-_COUNTED: Final = frozenset(Drained.__struct_fields__)
+_COUNTED: Final = frozenset(field.name for field in fields(Drained))
 
 
 def _in_this_process(spec: TaskSpec) -> TaskSpec:

@@ -175,8 +175,12 @@ class NotDurable(RedisError):
     """
 
     def __init__(self, ids: tuple[str, ...], replicas: int, wanted: int, trouble: str = "") -> None:
-        what = f"{len(ids):,} jobs, of which the first is {ids[0]!r}, are" if ids else "Jobs for other queues are"
-        what = f"Job {ids[0]!r} is" if len(ids) == 1 else what
+        if len(ids) == 1:
+            what = f"Job {ids[0]!r} is"
+        elif ids:
+            what = f"{len(ids):,} jobs, of which the first is {ids[0]!r}, are"
+        else:
+            what = "Jobs for other queues are"
         why = f"Redis refused to wait for its replicas ({trouble})" if trouble else "others may be down or slow"
         super().__init__(
             f"{what} enqueued, but {replicas} of {wanted} replicas had it after {limits.WAIT_MS} ms; {why}. A failover "

@@ -134,7 +134,8 @@ class FlowView:
         return None if self.ended_ms is None else datetime.fromtimestamp(self.ended_ms / limits.SECOND, UTC)
 
 
-class MemberRange(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MemberRange:
     """Members of a flow with neighbouring numbers that are in one state.
 
     `state`: `completed`, `failed`, `broken`, `cancelled`, `expired`, `discarded`, or `open` (they have not ended).
@@ -145,7 +146,8 @@ class MemberRange(Struct, frozen=True):
     state: str
 
 
-class FlowTree(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowTree:
     """A flow with its members, and the members of flows in it.
 
     `number`: which member of the outer flow it is. `members`: in their order. `has_more`: only the first are here.

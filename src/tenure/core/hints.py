@@ -141,7 +141,7 @@ def in_a_test() -> str:
 
 
 def pointing(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
-    """Return a `__getattr__` with an error that names the method here for a method of another work queue."""
+    """Return a `__getattr__` that raises for a method of another work queue, and names the method here."""
 
     def missing(self: object, name: str) -> NoReturn:
         text = f"{type(self).__name__!r} object has no attribute {name!r}"

@@ -1,4 +1,7 @@
-"""Values are structs, or dataclasses where a field needs what a struct does not have. These functions take both."""
+"""Values are structs, and dataclasses if users see them or a field needs more than a struct has (decision 0015).
+
+These functions take both.
+"""
 
 from __future__ import annotations
 

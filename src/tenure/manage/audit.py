@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,8 @@ TEXT_MAX: Final = 500
 """Bytes of one text of an entry."""
 
 
-class AuditEntry(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
     """One action: who did it (`user`, from `address`), what, to which jobs or queue, how many, with what result."""
 
     at_ms: int

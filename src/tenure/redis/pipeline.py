@@ -26,8 +26,8 @@ CALLS_PER_WRITE: Final = 32
 _REFUSAL: Final = 4 * 1024
 """Bytes that are read of a connection that the server closed before its first call."""
 _RARE_S: Final = 1.0
-"""When the last reply comes so long after the one before it, the timer is stopped: on a connection with rare calls it
-would wake the loop after each of them. With many calls, to let it run costs less."""
+"""The timer stops when the last reply comes at least this long after the one before it: on a connection with rare calls
+it would wake the loop after each of them. With many calls it costs less to let the timer run."""
 _MORE: Final = False
 """What the reader returns for an incomplete reply."""
 

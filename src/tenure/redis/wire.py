@@ -62,7 +62,7 @@ def wait_in(call: Command | Invoke) -> Command | None:
 
 
 def needs_own_connection(invoke: Invoke, data: bytes) -> bool:
-    """Whether a call, not a wait, must not go before the calls of others: it is large, or waits for replicas."""
+    """Whether a call must not hold up the calls of others: it is large, or waits for replicas, and is not a wait."""
     return invoke.replicas > 0 or len(data) > _LARGE
 
 

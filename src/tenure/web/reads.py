@@ -287,9 +287,7 @@ class Reads:
 
         start = cursor_of(after, AUDIT_MAX)
         found = await self._shared(("audit",), _KEPT_S, read)
-        entries = [
-            {name: getattr(one, name) for name in one.__struct_fields__} for one in found[start : start + PAGE_MAX]
-        ]
+        entries = [as_dict(one) for one in found[start : start + PAGE_MAX]]
         return {"audit": entries, "next": str(start + PAGE_MAX) if len(found) > start + PAGE_MAX else None}
 
     async def _shared(self, key: tuple[object, ...], seconds: float, read: Callable[[], Awaitable[T]]) -> T:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from tenure import Flow, FlowState, NotDurable, RedisError, chain, group
+from tenure.testing.server import RedisServer
 from tests.faults.harness import ending, jobs, marks
 from tests.faults.harness.proxy import Dice, Harm
 from tests.faults.harness.scenario import scenario
@@ -98,16 +100,21 @@ def failed_over(stage: Stage) -> None:
         master.kill()
         stage.fault("ends meanwhile", sum(line[0] == "done" for line in _lines(stage)[before:]))
         stage.fault("failovers")
-        stage.until(lambda replica=replica: is_master(replica), "the replica of the killed master was to take over")  # type: ignore[misc]
+        stage.until(partial(is_master, replica), "the replica of the killed master was to take over")
         master.start()
         cluster.until_ok()
-        stage.until(lambda master=master: master.command("ROLE")[3] == b"connected", "it was to follow the new one")  # type: ignore[misc]
+        stage.until(partial(_follows, master), "it was to follow the new one")
     stage.until(lambda: are_over(stage, flows), "the flows end", 120)
     followed = stage.app.inspect.queue(NEXT_QUEUE).totals["completed"]
     expected = len({(kind, name) for kind, name, *_ in _lines(stage) if kind in ("success", "end")})
     stage.expect(followed == expected, f"{followed} jobs followed flows, expected {expected}")
     judge(stage, flows)
     stage.recover()
+
+
+def _follows(server: RedisServer) -> bool:
+    """Whether the server is a replica with a link to its master."""
+    return bool(server.command("ROLE")[3] == b"connected")
 
 
 def make(

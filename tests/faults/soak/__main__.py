@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +78,7 @@ class Soak:
             "lateness of schedules": self._lateness(jobs.TICKS),
             "lateness of delayed jobs": self._lateness(jobs.DUE),
             "jobs": lambda: stage.added,
-            **{name: lambda name=name: self._sum(name) for name in (*FAULTS, "lost", "doubled")},  # type: ignore[misc]
+            **{name: partial(self._sum, name) for name in (*FAULTS, "lost", "doubled")},
         }
         self.lines = Lines(out / "levels.csv", probes, max(1.0, hours * HOUR_S / SAMPLES_MOST))
         stage.ticks.append(lambda: self.lines.sample(time.monotonic() - self.began))

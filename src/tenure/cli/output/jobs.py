@@ -58,7 +58,7 @@ def describe(view: JobView, now_ms: float, parts: JobDetail = NO_PARTS) -> str:
 
 
 def job_table(jobs: Sequence[JobView], now_ms: float, title: str, empty: str, *, queues: bool = False) -> Table:
-    """Show jobs, of several queues with `queues`. `when`: the end of jobs that have ended, the start of active ones,
+    """Show jobs; with `queues`, also their queues. `when`: the end of jobs that have ended, the start of active ones,
     else their due or enqueue time."""
     rows = tuple(
         {

@@ -26,7 +26,7 @@ def run_parent(config: ParentConfig, around: AbstractAsyncContextManager[None] |
         check_prometheus()
     if config.watched is not None:
         check_reload()
-        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # restart_started has more
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # restart_started has the same and more
     logging.getLogger("tenure.redis").propagate = False  # the workers log the same of their own connections
     end_log = log_in_thread()
     try:

@@ -61,7 +61,7 @@ class Parameter(Struct, frozen=True):
 
     @property
     def kind(self) -> type | None:
-        """The type, if its values need no conversion, or None."""
+        """The type if its values need no conversion, else None."""
         return self.annotation if self.annotation in _SAME or self.annotation is float else None
 
     def dump(self, value: Any) -> Any:

@@ -29,8 +29,9 @@ if limited or large or (tonumber(layout) or 1) ~= @LAYOUT@ then return '+' end
 -- Most queues have none of these keys when a job comes to an idle worker, so one command asks for all.
 local others, has_tries = call('EXISTS', key('isolated'), key('turns'), key('priorities'), key('holds'), key('ghosts'),
   key('suspects'), key('tries'), key('settings'), key('wake')), 0
-is_awake(others > 0 and nil)
-if others > 0 then
+if others == 0 then
+  is_awake(false)
+else
   has_tries = call('EXISTS', key('tries'))
   local has_settings = call('EXISTS', key('settings'))
   if others > has_tries + has_settings + (is_awake() and 1 or 0)
