@@ -109,24 +109,25 @@ async def test_a_slow_machine_is_no_block(caplog):
 
 
 class Waits:
-    """In place of the event of the thread: notes for how long it would wait."""
+    """In place of the event of the thread: notes for how long it would wait, and lets it sleep only until it is set."""
 
     def __init__(self, watch: LoopWatch, *then: Callable[[], None]) -> None:
         self.waits: list[float | None] = []
         self._watch, self._then = watch, list(then)
+        self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
         self.waits.append(timeout)
         if timeout is None:
-            if not self._then:
-                self._watch.close()
-            else:
-                self._then.pop(0)()
+            (self._then.pop(0) if self._then else self._watch.close)()
+            assert self._is_set, "nothing wakes the thread"
         return True
 
-    def set(self) -> None: ...
+    def set(self) -> None:
+        self._is_set = True
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        self._is_set = False
 
 
 async def test_the_thread_of_an_idle_worker_sleeps_until_a_job_comes():

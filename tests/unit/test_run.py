@@ -28,6 +28,7 @@ class Reporting:
     def __init__(self) -> None:
         self.ready, self.busy, self.stops = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.is_idle, self.active = True, 0
+        self.waits_for_jobs = asyncio.Event()
         self.told: asyncio.Queue[tuple[WorkerState, int]] = asyncio.Queue()
 
     @property
@@ -38,6 +39,7 @@ class Reporting:
         await self.ready.wait()
 
     async def until_busy(self) -> None:
+        self.waits_for_jobs.set()
         await self.busy.wait()
 
     async def until_stopping(self) -> None:
@@ -52,7 +54,7 @@ async def test_an_idle_worker_reports_its_states_at_once_and_its_jobs():
     reporting = asyncio.create_task(_report(both, both))
     both.ready.set()
     assert await both.told.get() == (WorkerState.RUNNING, 0)
-    await asyncio.sleep(0)
+    await asyncio.wait_for(both.waits_for_jobs.wait(), 30)
     both.is_idle, both.active = False, 1
     both.busy.set()
     assert await both.told.get() == (WorkerState.RUNNING, 1)
