@@ -167,7 +167,7 @@ def test_bad_uses(engine, running, monkeypatch) -> None:
         with pytest.raises(InvalidArgument, match="session must be"), once(cast(Any, "shop.db")):
             pass
     monkeypatch.setattr(effects, "current_job", lambda: None)
-    with Session(engine) as session, pytest.raises(InvalidArgument, match="belongs into a handler"), once(session):
+    with Session(engine) as session, pytest.raises(InvalidArgument, match="belongs in a handler"), once(session):
         pass
 
 

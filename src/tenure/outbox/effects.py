@@ -92,7 +92,7 @@ async def aonce(session: AnyAsyncSession) -> AsyncIterator[First]:
 def _job() -> Job:
     job = current_job()
     if job is None:
-        raise InvalidArgument("once belongs into a handler of one job: no job runs in this thread.")
+        raise InvalidArgument("once belongs in a handler of one job: no job runs in this thread.")
     return job
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, router, transaction
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import URL, Engine, create_engine
 
 from tenure.app.tasks import Task
 from tenure.core.errors import InvalidArgument, NotConfigured
@@ -89,7 +89,7 @@ def _engine(alias: str) -> Engine | None:
     """Return an engine for a database of the settings; None: SQLAlchemy's name for it is not known here."""
     connection = connections[alias]
     if connection.vendor == "sqlite":
-        return create_engine(f"sqlite:///{connection.settings_dict['NAME']}")
+        return create_engine(URL.create("sqlite", database=str(connection.settings_dict["NAME"])))
     if connection.vendor != "postgresql":
         return None
     given = connection.get_connection_params()
